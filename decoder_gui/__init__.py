@@ -1,0 +1,1 @@
+"""A desktop visual debugger for decoder-only language models."""

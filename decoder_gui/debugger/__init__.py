@@ -1,0 +1,1 @@
+"""The debugger without its window: session, cursor, granularity."""

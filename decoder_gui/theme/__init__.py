@@ -1,0 +1,1 @@
+"""Colours, fonts, scaling and projector mode."""

@@ -1,0 +1,1 @@
+"""From a trace, a cursor and a selection to what a panel draws; no Qt here."""

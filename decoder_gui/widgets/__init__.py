@@ -1,0 +1,1 @@
+"""Widgets that know data and no context."""

@@ -1,0 +1,1 @@
+"""The arithmetic of decoder-only language models, readable without the window."""

@@ -1,0 +1,82 @@
+"""Every error that a caller of the package may meet, each as its own type.
+
+All of them derive from :class:`DecoderError`, so that a program can turn any refusal into one
+line for its user and still let real bugs through. Each also derives from the built-in type that
+describes it, so that code that knows nothing of this package can catch it.
+"""
+
+from __future__ import annotations
+
+
+class DecoderError(Exception):
+    """The root of every refusal in this package; its text is one sentence for the user."""
+
+
+class ContextOverflow(DecoderError, ValueError):
+    """More tokens than the context has positions.
+
+    A type of its own because the silent alternative, dropping the front of the prompt, removes
+    the instructions and leaves no trace of having done so.
+    """
+
+    def __init__(self, tokens: int, context: int, detail: str = "") -> None:
+        self.tokens = tokens
+        self.context = context
+        more = f"; {detail}" if detail else ""
+        super().__init__(f"{tokens} tokens do not fit in a context of {context} positions{more}")
+
+
+class CacheExhausted(DecoderError, RuntimeError):
+    """The key-value cache has no room for the next position."""
+
+    def __init__(self, wanted: int, capacity: int) -> None:
+        self.wanted = wanted
+        self.capacity = capacity
+        super().__init__(
+            f"the key-value cache is full: position {wanted} was asked for and the capacity is "
+            f"{capacity}; generation stops here"
+        )
+
+
+class CausalityViolation(DecoderError, AssertionError):
+    """A position attends to a later one; nothing else would show it but a loss that is too good."""
+
+    def __init__(self, query: int, key: int, weight: float) -> None:
+        self.query = query
+        self.key = key
+        self.weight = weight
+        super().__init__(
+            f"query {query} attends to the later key {key} with weight {weight:.6g}; "
+            "the causal mask is wrong"
+        )
+
+
+class ShapeMismatch(DecoderError, ValueError):
+    """Dimensions that contradict each other; the message holds both."""
+
+
+class InvalidSampling(ShapeMismatch):
+    """A sampling setting outside its range; the message names the range."""
+
+
+class NonFiniteLogits(DecoderError, ValueError):
+    """NaN, +infinity, or nothing but -infinity among the logits: there is nothing to sample."""
+
+
+class EmptyPrompt(DecoderError, ValueError):
+    """A run needs at least one token."""
+
+    def __init__(self) -> None:
+        super().__init__("the prompt is empty: at least one token is needed")
+
+
+class UnknownToken(DecoderError, ValueError):
+    """A word or an id outside the vocabulary; the message lists or bounds the vocabulary."""
+
+
+class CheckpointError(DecoderError, ValueError):
+    """A model file that cannot be used; the message names the file and the field."""
+
+
+class FaultNotPossible(DecoderError, ValueError):
+    """A deliberate fault that this engine cannot have; the message says why."""

@@ -1,0 +1,190 @@
+"""What a run recorded: steps, operations and their arrays, within a byte budget."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Any
+
+from model.engine import Array
+from model.operations import Operation
+from model.shape import ModelShape
+
+
+class Phase(StrEnum):
+    """The two phases of a run."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that is needed to run a step again: small, because a cache only grows.
+
+    ``generator_state`` is the state of the session's generator before this step's draw.
+    """
+
+    cache_length: int
+    generator_state: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass through the model: the prefill of the prompt, or the decoding of one token."""
+
+    index: int
+    phase: Phase
+    first: int  # first position processed
+    token_ids: tuple[int, ...]  # the tokens processed, one a position
+    checkpoint: Checkpoint
+    uniform: float  # the uniform draw in [0, 1) held for choosing this step's token
+
+    @property
+    def last(self) -> int:
+        """One past the last position processed."""
+        return self.first + len(self.token_ids)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One operation of one step, with the arrays that it produced (read-only, batch axis first).
+
+    An operation whose arrays were left out for the budget has ``evicted`` set.
+    """
+
+    step: int
+    operation: int
+    arrays: Mapping[str, Array]
+    evicted: bool = False
+
+
+class Presence(Enum):
+    """Whether an array can be shown."""
+
+    HELD = "held"
+    EVICTED = "evicted"  # computed, not kept; a replay brings it back
+    NOT_YET = "not yet"
+
+
+class Trace:
+    """The recorded list that the cursor moves over; it only grows, or is cut at a step.
+
+    The arrays are those of batch row 0 onwards, exactly as the engine produced them. Replayed
+    blocks are held besides, a few at a time.
+    """
+
+    def __init__(
+        self, operations: tuple[Operation, ...], shape: ModelShape, *, replays_held: int = 8
+    ) -> None:
+        self.operations = operations
+        self.shape = shape
+        self._index = {operation.name: i for i, operation in enumerate(operations)}
+        self._producer = {
+            name: i for i, operation in enumerate(operations) for name in operation.outputs
+        }
+        self._steps: list[Step] = []
+        self._events: list[list[Event]] = []
+        self._replays: OrderedDict[tuple[int, int], dict[str, Array]] = OrderedDict()
+        self._replays_held = replays_held
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(self._steps)
+
+    def __len__(self) -> int:
+        """Number of events: a step that is complete has one per operation."""
+        return sum(len(events) for events in self._events)
+
+    @property
+    def positions(self) -> int:
+        """Positions of all steps begun."""
+        return self._steps[-1].last if self._steps else 0
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """The tokens of all steps begun, one a position."""
+        return tuple(token for step in self._steps for token in step.token_ids)
+
+    def operation_index(self, name: str) -> int:
+        """Index of an operation by its name; KeyError if the model has none of that name."""
+        return self._index[name]
+
+    def producer(self, array_name: str) -> int:
+        """Index of the operation that records an array; KeyError for an unknown name."""
+        return self._producer[array_name]
+
+    def events_in(self, step: int) -> int:
+        """Number of operations recorded in a step so far."""
+        return len(self._events[step])
+
+    def complete(self, step: int) -> bool:
+        """Whether every operation of the step has been recorded."""
+        return 0 <= step < len(self._events) and len(self._events[step]) == len(self.operations)
+
+    def begin(self, step: Step) -> None:
+        """Start a step; it must follow the last one."""
+        if step.index != len(self._steps):
+            raise IndexError(f"step {step.index} cannot follow {len(self._steps)} steps")
+        self._steps.append(step)
+        self._events.append([])
+
+    def add(self, event: Event) -> None:
+        """Record the next operation of the last step."""
+        if event.step != len(self._steps) - 1 or event.operation != len(self._events[-1]):
+            raise IndexError(
+                f"operation {event.operation} of step {event.step} is not the next one"
+            )
+        self._events[-1].append(event)
+
+    def add_replay(self, step: int, layer: int, arrays: Mapping[str, Array]) -> None:
+        """Hold a recomputed block; the least recently looked at gives way."""
+        self._replays[(step, layer)] = dict(arrays)
+        self._replays.move_to_end((step, layer))
+        while len(self._replays) > self._replays_held:
+            self._replays.popitem(last=False)
+
+    def truncate(self, steps: int) -> None:
+        """Keep the first ``steps`` steps."""
+        del self._steps[steps:]
+        del self._events[steps:]
+        for key in [key for key in self._replays if key[0] >= steps]:
+            del self._replays[key]
+
+    def presence(self, step: int, array_name: str) -> Presence:
+        """Whether an array of a step is held, was left out, or is not computed yet."""
+        operation = self._producer.get(array_name)
+        if operation is None or not 0 <= step < len(self._events):
+            return Presence.NOT_YET
+        if operation >= len(self._events[step]):
+            return Presence.NOT_YET
+        return Presence.HELD if self.array(step, array_name) is not None else Presence.EVICTED
+
+    def array(self, step: int, array_name: str) -> Array | None:
+        """An array of a step by its canonical name, or None if it is not held."""
+        operation = self._producer.get(array_name)
+        if operation is None or not 0 <= step < len(self._events):
+            return None
+        events = self._events[step]
+        if operation >= len(events):
+            return None
+        found = events[operation].arrays.get(array_name)
+        if found is None:
+            layer = self.operations[operation].layer
+            replay = None if layer is None else self._replays.get((step, layer))
+            found = None if replay is None else replay.get(array_name)
+        return found
+
+    def logits(self, step: int) -> Array | None:
+        """Logits of the last position of a step, (vocab,), or None before they are computed."""
+        found = self.array(step, "logits")
+        return None if found is None else found[0, -1]
+
+    def held(self) -> Iterator[tuple[int, str, Array]]:
+        """Every array held, as (step, canonical name, array)."""
+        for step, events in enumerate(self._events):
+            for event in events:
+                for name, array in event.arrays.items():
+                    yield step, name, array
