@@ -46,7 +46,7 @@ class Cache(Protocol):
     def bytes_reserved(self) -> int: ...
 
     def keys(self, layer: int) -> Array:
-        """Keys of one layer, (batch, kv_head, length, d_head): a view, valid until the next write."""
+        """Keys of one layer, (batch, kv_head, length, d_head), as a view."""
         ...
 
     def values(self, layer: int) -> Array:
@@ -109,8 +109,10 @@ class Engine(Protocol):
         before that leaves the cache as it was.
 
         Raises:
-            EmptyPrompt: no positions. UnknownToken: an id outside the vocabulary.
-            CacheExhausted: the positions do not fit. ContextOverflow: the model has no such position.
+            EmptyPrompt: no positions.
+            UnknownToken: an id outside the vocabulary.
+            CacheExhausted: the positions do not fit into the cache.
+            ContextOverflow: the model has no such position.
         """
         ...
 

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 
@@ -56,8 +56,8 @@ class Operation:
         inputs: canonical names of the arrays that it reads.
         axes: axis names of the main output.
         formula: the arithmetic in one line of plain notation.
-        sentence: one plain sentence on what it does and why. ``{queries}``, ``{keys}``, ``{heads}``,
-            ``{layer}``, ``{width}`` may appear and are filled in by :meth:`describe`.
+        sentence: one plain sentence on what it does and why. ``{queries}``, ``{keys}``,
+            ``{heads}``, ``{layer}``, ``{width}`` may appear; :meth:`describe` fills them in.
         function: the function whose code computes it.
         mark: text that occurs in exactly one line of that function: the line that computes it.
     """
@@ -92,7 +92,7 @@ class Operation:
         return _source(self.function, self.mark)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _source(function: Callable[..., object], mark: str) -> SourceLines:
     lines, first = inspect.getsourcelines(function)
     hits = [index for index, line in enumerate(lines) if mark in line]
