@@ -1,0 +1,100 @@
+"""What every panel is: a place in the window, and one method that redraws it from a moment."""
+
+from __future__ import annotations
+
+from enum import Enum
+from importlib import import_module
+from pkgutil import iter_modules
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QWidget
+
+import decoder_gui.panels
+from decoder_gui.context import AppContext, Change
+
+
+class Place(Enum):
+    """Where a panel stands in the default arrangement."""
+
+    STRIP = "strip"  # across the top, under the prompt
+    LEFT = "left"
+    CENTRE = "centre"
+    BELOW = "below"  # under the centre
+    RIGHT = "right"
+    FOOT = "foot"  # across the bottom
+
+
+class Panel(QWidget):
+    """Base of all panels.
+
+    A panel that is hidden marks itself stale and redraws when it is shown; one that joins late is
+    told everything at once. Subclasses set the class attributes and implement :meth:`redraw`.
+
+    Attributes:
+        panel_id: stable name, also the dock's object name.
+        title: what the dock's title bar says.
+        place: where it stands by default; ``order`` sorts panels of the same place.
+        wants: the changes that make a redraw necessary.
+
+    Signals:
+        caption_changed(str, str): title and hint for the dock's title bar.
+    """
+
+    panel_id: str = ""
+    title: str = ""
+    place: Place = Place.RIGHT
+    order: int = 0
+    wants: Change = Change.ALL
+
+    caption_changed = Signal(str, str)
+
+    def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.context = context
+        self._stale = Change.ALL
+        self.setObjectName(f"panel-{self.panel_id}")
+        self.setAccessibleName(self.title)
+        context.changed.connect(self._on_changed)
+
+    def redraw(self, changes: Change) -> None:
+        """Bring the panel up to date with ``self.context``; called only while it is visible."""
+        raise NotImplementedError
+
+    def set_caption(self, title: str, hint: str = "") -> None:
+        """Say what the panel is showing in the dock's title bar."""
+        self.caption_changed.emit(title, hint)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._flush()
+
+    def _on_changed(self, change: Change) -> None:
+        if change & self.wants:
+            self._stale |= change & self.wants
+            if self.isVisible():
+                self._flush()
+
+    def _flush(self) -> None:
+        if self._stale:
+            stale, self._stale = self._stale, Change(0)
+            self.redraw(stale)
+
+
+_REGISTRY: dict[str, type[Panel]] = {}
+
+
+def register(panel: type[Panel]) -> type[Panel]:
+    """Class decorator: make a panel known to the window. One new file is all that it takes."""
+    if panel.panel_id in _REGISTRY:
+        raise ValueError(f"two panels are called {panel.panel_id!r}")
+    _REGISTRY[panel.panel_id] = panel
+    return panel
+
+
+def all_panels() -> list[type[Panel]]:
+    """Every registered panel, in order of place and order."""
+    for module in iter_modules(decoder_gui.panels.__path__):
+        import_module(f"decoder_gui.panels.{module.name}")
+    places = list(Place)
+    return sorted(_REGISTRY.values(), key=lambda panel: (places.index(panel.place), panel.order))

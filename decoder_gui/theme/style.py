@@ -1,0 +1,58 @@
+"""A palette, a scale and the bundled fonts: all that a widget needs to know about its looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from PySide6.QtGui import QColor, QFont
+
+from decoder_gui.theme.palette import DARK, Palette
+
+UI_FAMILY = "Inter"
+MONO_FAMILY = "JetBrains Mono"
+
+
+class Face(Enum):
+    """The text roles of the product, as (family, pixels at scale 1, weight)."""
+
+    BODY = (UI_FAMILY, 13, QFont.Weight.Normal)
+    STRONG = (UI_FAMILY, 13, QFont.Weight.DemiBold)
+    SMALL = (UI_FAMILY, 12, QFont.Weight.Normal)
+    TINY = (UI_FAMILY, 10, QFont.Weight.Normal)
+    TITLE = (UI_FAMILY, 12, QFont.Weight.DemiBold)
+    MONO = (MONO_FAMILY, 12, QFont.Weight.Normal)
+    MONO_STRONG = (MONO_FAMILY, 12, QFont.Weight.Bold)
+    MONO_SMALL = (MONO_FAMILY, 11, QFont.Weight.Normal)
+    MONO_TINY = (MONO_FAMILY, 9, QFont.Weight.Normal)
+    TOKEN = (MONO_FAMILY, 14, QFont.Weight.Normal)
+
+
+@dataclass(frozen=True)
+class Style:
+    """What a widget draws with. Lengths in the code are pixels at scale 1, passed through px."""
+
+    palette: Palette = DARK
+    scale: float = 1.0
+    projector: bool = False
+
+    def px(self, length: float) -> int:
+        """A length of the design in device-independent pixels, at least 1 for anything visible."""
+        return max(1, round(length * self.scale)) if length > 0 else 0
+
+    def font(self, face: Face) -> QFont:
+        """The bundled font of a role, sized in pixels so that every display agrees."""
+        family, pixels, weight = face.value
+        font = QFont(family)
+        font.setPixelSize(self.px(pixels))
+        font.setWeight(weight)
+        return font
+
+    def colour(self, role: str, alpha: float = 1.0) -> QColor:
+        """The colour of a palette role, e.g. ``colour("muted")``."""
+        colour = QColor(getattr(self.palette, role))
+        colour.setAlphaF(alpha)
+        return colour
+
+    def scaled(self, scale: float) -> Style:
+        return replace(self, scale=scale)
