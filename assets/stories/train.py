@@ -1,0 +1,197 @@
+"""Train the bundled model: grammar -> stories -> tokenizer -> GPT-2 weights, all from one seed.
+
+Needs PyTorch, transformers and tokenizers, which the product itself does not. Writes
+`model.safetensors`, `config.json` and `tokenizer.json` into the folder of this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from grammar import END, stories
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import GPT2Config, GPT2LMHeadModel
+
+HERE = Path(__file__).parent
+CONTEXT = 128
+IGNORED = -100
+
+
+def make_tokenizer(seed: int, size: int) -> Tokenizer:
+    """Byte-level BPE over stories: all 256 bytes, no normaliser, no space put in front."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=2,
+        special_tokens=[END],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    texts = (story.text for story in itertools.islice(stories(seed), 6000))
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def end_id(tokenizer: Tokenizer) -> int:
+    found = tokenizer.token_to_id(END)
+    if found is None:
+        raise ValueError(f"the tokenizer has no {END}")
+    return int(found)
+
+
+def story_row(tokenizer: Tokenizer, source: Iterator[str], rng: random.Random) -> list[list[int]]:
+    """Ids and targets of a row that begins where a story begins.
+
+    What is left of the row after the story's end is padding without a target; in one row of five
+    it is the beginning of a second story, so that the model also knows what follows the end.
+    """
+    end = end_id(tokenizer)
+    ids = [*tokenizer.encode(next(source)).ids, end]
+    if rng.random() < 0.2:
+        ids = [*ids, *tokenizer.encode(next(source)).ids, end]
+    ids = ids[:CONTEXT]
+    padding = CONTEXT - len(ids)
+    return [ids + [end] * padding, [*ids[1:], IGNORED] + [IGNORED] * padding]
+
+
+def repetition_row(size: int, end: int, rng: random.Random) -> list[list[int]]:
+    """Ids and targets of random token phrases that come back at irregular distances.
+
+    Only what the row itself foretells is a target: the tokens inside a phrase seen before. As the
+    distance varies, the row can only be continued by finding the token before (previous-token
+    head) and copying what followed it last time (induction head).
+    """
+    tokens = [i for i in rng.sample(range(size), CONTEXT + 1) if i != end]
+    phrases: list[list[int]] = []
+    for _ in range(rng.randint(1, 6)):
+        length = rng.randint(3, 24)
+        phrases.append(tokens[:length])
+        del tokens[:length]
+    phrases = [p for p in phrases if len(p) > 1]
+    ids: list[int] = []
+    targets: list[int] = []
+    seen: set[int] = set()
+    while len(ids) < CONTEXT:
+        number = rng.randrange(len(phrases))
+        phrase = phrases[number]
+        ids += phrase
+        targets += [*(phrase[1:] if number in seen else [IGNORED] * (len(phrase) - 1)), IGNORED]
+        seen.add(number)
+    return [ids[:CONTEXT], targets[:CONTEXT]]
+
+
+def learning_rate(step: int, steps: int, peak: float, warmup: int = 60) -> float:
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    return peak * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))))
+
+
+def train(tokenizer: Tokenizer, args: argparse.Namespace) -> GPT2LMHeadModel:
+    torch.manual_seed(args.seed)
+    rng = random.Random(args.seed)
+    size = tokenizer.get_vocab_size()
+    end = end_id(tokenizer)
+    config = GPT2Config(
+        vocab_size=size,
+        n_positions=CONTEXT,
+        n_embd=args.width,
+        n_layer=4,
+        n_head=4,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        initializer_range=args.init,
+        bos_token_id=end,
+        eos_token_id=end,
+    )
+    model = GPT2LMHeadModel(config).train()
+    matrices = [p for p in model.parameters() if p.ndim > 1]
+    vectors = [p for p in model.parameters() if p.ndim < 2]
+    groups = [{"params": matrices, "weight_decay": args.decay}, {"params": vectors}]
+    optimizer = torch.optim.AdamW(groups, lr=args.rate, betas=(0.9, 0.98), weight_decay=0.0)
+    source = (story.text for story in stories(args.seed))
+    started = time.time()
+    for step in range(args.steps):
+        # A quarter of repetition until 80 % of the steps, a sixteenth after that.
+        repeated = args.rows // 4 if step < 0.8 * args.steps else args.rows // 16
+        rows = [story_row(tokenizer, source, rng) for _ in range(args.rows - repeated)]
+        rows += [repetition_row(size, end, rng) for _ in range(repeated)]
+        batch = torch.tensor(rows)  # (row, ids | targets, position)
+        ids, targets = batch[:, 0], batch[:, 1]
+        hidden = model.transformer(ids, use_cache=False).last_hidden_state
+        wanted = targets != IGNORED
+        logits = model.lm_head(hidden[wanted])
+        loss = torch.nn.functional.cross_entropy(logits, targets[wanted])
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, args.steps, args.rate)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if step % 50 == 0 or step == args.steps - 1:
+            share = slice(0, int(wanted[: args.rows - repeated].sum()))
+            story_loss = torch.nn.functional.cross_entropy(
+                logits[share].detach(), targets[wanted][share]
+            )
+            print(
+                f"step {step:5d}  loss {loss.item():.4f}  stories {story_loss.item():.4f}  "
+                f"{time.time() - started:.0f} s",
+                flush=True,
+            )
+    return model.eval()
+
+
+def save(model: GPT2LMHeadModel, tokenizer: Tokenizer, folder: Path) -> None:
+    """Three files under the names that transformers and every GPT-2 reader expect."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    kept = """
+        vocab_size n_positions n_embd n_layer n_head activation_function layer_norm_epsilon
+        initializer_range resid_pdrop embd_pdrop attn_pdrop bos_token_id eos_token_id
+    """
+    fields = {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        **{name: getattr(model.config, name) for name in kept.split()},
+        "tie_word_embeddings": True,
+        "dtype": "float32",
+    }
+    (folder / "config.json").write_text(json.dumps(fields, indent=2) + "\n")
+    # The unembedding is the embedding: one matrix in the file, as transformers writes it.
+    tensors = {k: v for k, v in model.state_dict().items() if k != "lm_head.weight"}
+    save_file(tensors, str(folder / "model.safetensors"), metadata={"format": "pt"})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--width", type=int, default=96)
+    parser.add_argument("--steps", type=int, default=1400)
+    parser.add_argument("--rows", type=int, default=32)
+    parser.add_argument("--rate", type=float, default=3e-3)
+    parser.add_argument("--decay", type=float, default=0.05)
+    parser.add_argument("--init", type=float, default=0.08)
+    parser.add_argument("--size", type=int, default=1024, help="most entries of the vocabulary")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=HERE)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    tokenizer = make_tokenizer(args.seed, args.size)
+    model = train(tokenizer, args)
+    save(model, tokenizer, args.out)
+    print(f"{sum(p.numel() for p in model.parameters()):,} parameters -> {args.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""The grammar of the bundled model: its stories, and what it says is certain in them."""
+
+import importlib.util
+import itertools
+import math
+import random
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "assets" / "stories" / "grammar.py"
+TOM = "Once upon a time there was a little cat named Tom."
+
+
+def load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("stories_grammar", SOURCE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+grammar = load()
+
+
+def test_same_seed_same_stories() -> None:
+    first = [s.text for s in itertools.islice(grammar.stories(7), 20)]
+    again = [s.text for s in itertools.islice(grammar.stories(7), 20)]
+    other = [s.text for s in itertools.islice(grammar.stories(8), 20)]
+    assert first == again
+    assert not set(first) & set(other)
+
+
+def test_every_shape_is_drawn_and_fits_the_context_with_its_end() -> None:
+    drawn = list(itertools.islice(grammar.stories(1), 3000))
+    assert {s.shape for s in drawn} == set(grammar.SHAPES)
+    assert max(len(s.words) + 1 for s in drawn) <= 128
+
+
+def test_no_story_can_be_longer_than_the_context() -> None:
+    """Counted from the grammar itself: the longest sentence of every slot, the longest values."""
+    worst = 0
+    for shape in grammar.SHAPES.values():
+        length = 0
+        for sentences in shape:
+            sizes = []
+            for sentence in sentences:
+                size = 0
+                for atom in grammar._atoms(sentence, False):
+                    if isinstance(atom, grammar._Word):
+                        size += 1
+                    else:
+                        values = grammar.DOMAINS[grammar._base(atom.variable)]
+                        size += max(len(grammar._render(atom, v, True)) for v in values)
+                sizes.append(size)
+            length += max(sizes)
+        worst = max(worst, length + 1)
+    assert worst <= 128
+
+
+def test_the_walk_reads_every_story_as_it_was_written() -> None:
+    for story in itertools.islice(grammar.stories(2), 60):
+        places = grammar.follow(story.text)
+        assert places is not None
+        assert tuple(p.word for p in places) == (*story.words, grammar.END)
+        assert all(story.text[p.start : p.end] == p.word for p in places[:-1])
+
+
+def test_forced_means_certain_and_some_names_are() -> None:
+    names = 0
+    for story in itertools.islice(grammar.stories(3), 60):
+        for place in grammar.follow(story.text) or []:
+            assert place.forced == math.isclose(place.probability, 1.0)
+            if place.forced and place.repeats and place.role is grammar.Role.NAME:
+                names += 1
+                assert place.word.strip() in story.drawn.values()
+                assert story.text.index(place.word.strip()) < place.start
+    assert names > 60 * 5
+
+
+def test_probabilities_agree_with_counted_frequencies() -> None:
+    """The exact probability of a shape's second sentence against 4,000 draws."""
+    rng = random.Random(5)
+    openings = [grammar.write_story(rng) for _ in range(4000)]
+    begins = sum(s.text.startswith("Long ago") for s in openings) / len(openings)
+    place = grammar.follow("Long", complete=False)
+    assert place is not None
+    assert place[0].probability == pytest.approx(0.25)
+    assert begins == pytest.approx(place[0].probability, abs=0.03)
+
+
+def test_both_articles_agree_with_their_word() -> None:
+    text = " ".join(s.text for s in itertools.islice(grammar.stories(4), 400))
+    words = text.split()
+    articles = {"a", "an", "A", "An"}
+    after = [(w, n) for w, n in itertools.pairwise(words) if w in articles]
+    assert {w.lower() for w, _ in after} == {"a", "an"}
+    assert all((n[0] in "aeiou") == (w.lower() == "an") for w, n in after)
+
+
+def test_quotes_open_and_close() -> None:
+    for story in itertools.islice(grammar.stories(6), 300):
+        marks = [w for w in story.words if '"' in w]
+        assert all(w == ' "' for w in marks[::2])
+        assert all(w in ('."', ',"', '?"', '!"') for w in marks[1::2])
+        assert len(marks) % 2 == 0
+
+
+def test_the_products_opening_is_one_of_the_grammar() -> None:
+    places = grammar.follow(TOM, complete=False)
+    assert places is not None
+    assert [p.word for p in places][-2:] == [" Tom", "."]
+    assert places[-1].forced
+    assert grammar.follow(TOM) is None  # not a whole story
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TOM.replace("a little", "an little"),
+        TOM + " One day Ben was very hungry.",
+        TOM + " She was hungry.",
+        "A prompt of another kind.",
+        "two  spaces",
+    ],
+)
+def test_the_walk_refuses_what_the_grammar_does_not_say(text: str) -> None:
+    assert grammar.follow(text, complete=False) is None
+
+
+def test_held_out_combinations_never_reach_training() -> None:
+    for story in itertools.islice(grammar.stories(9), 1000):
+        drawn = story.drawn
+        if "object" in drawn:
+            assert not grammar.is_held_out(drawn["hero"], drawn["kind"], drawn["object"])
+    kept = list(itertools.islice(grammar.stories(9, held_out=True), 50))
+    assert all(
+        grammar.is_held_out(s.drawn["hero"], s.drawn["kind"], s.drawn["object"]) for s in kept
+    )
+    share = sum(
+        grammar.is_held_out(n, k, o)
+        for n in grammar.NAMES
+        for k in grammar.KINDS
+        for o in grammar.OBJECTS
+    ) / (len(grammar.NAMES) * len(grammar.KINDS) * len(grammar.OBJECTS))
+    assert share == pytest.approx(0.1, abs=0.01)
+
+
+def test_boys_and_girls_have_fitting_names() -> None:
+    for story in itertools.islice(grammar.stories(10), 1500):
+        drawn = story.drawn
+        for kind, name in (("kind", "hero"), ("kind2", "friend")):
+            if drawn.get(kind) == "boy":
+                assert drawn[name] in grammar.BOYS
+            if drawn.get(kind) == "girl":
+                assert drawn[name] in grammar.GIRLS
+        assert drawn.get("friend") != drawn["hero"]
