@@ -1,0 +1,335 @@
+"""The NumPy engine: prefill and decode of a pre-norm decoder over a key-value cache.
+
+One code path for everything: a prompt, a further chunk and a single token differ only in the number
+of queries, and recording only decides whether arrays are handed out and whether memory is used
+again. That is why a pass gives the same bits with and without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import numpy as np
+
+from model.attention import (
+    attention_scores,
+    mix_values,
+    project_qkv,
+    query_blocks,
+    softmax,
+)
+from model.blueprint import Blueprint
+from model.cache import KvCache
+from model.decoder_operations import decoder_operations
+from model.engine import Activations, Array, TokenIds
+from model.errors import (
+    CacheExhausted,
+    ContextOverflow,
+    EmptyPrompt,
+    ShapeMismatch,
+    UnknownToken,
+)
+from model.layers import gelu_tanh, layer_norm, linear
+from model.operations import Operation
+from model.shape import ModelShape
+from model.weights import Floats, Weights
+from model.wiring import SOUND, Wiring
+
+Remember = Callable[[int, Floats, Floats], tuple[Floats, Floats]]
+"""Takes a layer's new keys and values; returns all keys and values of that layer."""
+
+
+ESSENTIAL = (".resid_pre", "logits")
+"""Endings of the arrays that a pass hands out even when it is not recorded."""
+
+
+class Recorder:
+    """Numbers the operations of a pass as they are done, and hands out their arrays."""
+
+    def __init__(self, operations: tuple[Operation, ...], first: int, keep: bool) -> None:
+        self._operations = operations
+        self._next = first
+        self.keep = keep
+
+    def __call__(self, *arrays: Array) -> Activations:
+        """The next operation, with its arrays in the order of its ``outputs``, read-only.
+
+        A single array goes under all of the names, as one object.
+        """
+        index = self._next
+        self._next += 1
+        labelled: dict[str, Array] = {}
+        views = [array.view() for array in arrays]
+        for view in views:
+            view.flags.writeable = False
+        outputs = self._operations[index].outputs
+        for i, name in enumerate(outputs if views else ()):
+            if self.keep or name.endswith(ESSENTIAL):
+                labelled[name] = views[i if len(views) > 1 else 0]
+        return Activations(index, labelled)
+
+
+class Decoder:
+    """A pre-norm decoder in float32 with a batch axis throughout; see :class:`model.engine.Engine`.
+
+    Args:
+        blueprint: sizes and kinds of parts.
+        weights: what :func:`model.weights.build_weights` made for that blueprint; never written.
+        wiring: how a pass is wired; anything but the default is a deliberate fault.
+    """
+
+    def __init__(self, blueprint: Blueprint, weights: Weights, wiring: Wiring = SOUND) -> None:
+        self.blueprint = blueprint
+        self.weights = weights
+        self._wiring = wiring
+
+    @property
+    def shape(self) -> ModelShape:
+        return self.blueprint.shape
+
+    @property
+    def parameters(self) -> int:
+        return self.weights.parameters
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float32)
+
+    @property
+    def tolerance(self) -> float:
+        return 1e-4
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        return decoder_operations(self.blueprint, Decoder.run, Decoder.block)
+
+    @property
+    def wiring(self) -> Wiring:
+        return self._wiring
+
+    def rewired(self, wiring: Wiring) -> Decoder:
+        """The same weights, not copied, under another wiring."""
+        return Decoder(self.blueprint, self.weights, wiring)
+
+    def poisoned(self) -> Decoder:
+        """One NaN in the MLP of block 1, or of block 0 if that is all; ``mlp.pre`` shows it."""
+        return Decoder(self.blueprint, self.weights.poisoned(), self._wiring)
+
+    def new_cache(self, capacity: int | None = None, batch: int = 1) -> KvCache:
+        """An empty cache; the capacity defaults to the context.
+
+        Raises:
+            ContextOverflow: the model has no positions for that capacity.
+        """
+        shape = self.shape
+        positions = shape.context_length if capacity is None else capacity
+        if positions > shape.context_length:
+            raise ContextOverflow(
+                positions, shape.context_length, "the model has no positions beyond its context"
+            )
+        return KvCache(shape.depth, batch, shape.kv_heads, positions, shape.head_dim)
+
+    def walk(
+        self, token_ids: TokenIds, cache: KvCache, *, keep: bool = True, all_logits: bool = False
+    ) -> Iterator[Activations]:
+        """One pass, as :meth:`model.engine.Engine.walk` describes it.
+
+        A pass that is not kept still hands out each block's ``resid_pre``, from which
+        :meth:`replay_block` brings the rest back. A float32 NaN or infinity is not an error here:
+        it is what a debugger has to show.
+
+        Raises:
+            EmptyPrompt, UnknownToken, ContextOverflow, CacheExhausted, ShapeMismatch: at once, not
+                when the first operation is asked for.
+        """
+        self._check(token_ids, cache)
+        return _quietly(self.run(token_ids, cache, keep, all_logits))
+
+    def forward(self, token_ids: TokenIds, cache: KvCache, *, all_logits: bool = False) -> Array:
+        """The logits of a pass, (batch, 1 or pos, vocab)."""
+        self._check(token_ids, cache)
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            for activations in self.run(token_ids, cache, False, all_logits):
+                last = activations
+        return last.arrays["logits"]
+
+    def replay_block(
+        self, layer: int, resid_pre: Array, first: int, cache: KvCache
+    ) -> Iterator[Activations]:
+        """One block of an earlier pass again; see :meth:`model.engine.Engine.replay_block`.
+
+        Under the fault ``stale_cache`` only the newest pass can be had again: later ones have
+        overwritten rows that it read.
+
+        Raises:
+            ShapeMismatch: the cache no longer holds those positions, or the shape is not the
+                residual stream's.
+        """
+        if resid_pre.ndim != 3 or resid_pre.shape[-1] != self.shape.model_dim:
+            raise ShapeMismatch(
+                f"a residual stream is (batch, pos, {self.shape.model_dim}), not {resid_pre.shape}"
+            )
+        if not 0 <= layer < self.shape.depth:
+            raise ShapeMismatch(f"there is no block {layer} among {self.shape.depth}")
+        end = first + resid_pre.shape[1]
+        if end > cache.length:
+            raise ShapeMismatch(f"the cache holds {cache.length} positions, not {end}")
+
+        def recall(layer: int, keys: Floats, values: Floats) -> tuple[Floats, Floats]:
+            return cache.keys(layer)[:, :, :end], cache.values(layer)[:, :, :end]
+
+        start = next(i for i, operation in enumerate(self.operations) if operation.layer == layer)
+        record = Recorder(self.operations, start, keep=True)
+        return _quietly(self.block(layer, resid_pre, recall, record))
+
+    def run(
+        self, token_ids: TokenIds, cache: KvCache, keep: bool, all_logits: bool
+    ) -> Iterator[Activations]:
+        """The pass itself, without the checks of :meth:`walk`: embedding, blocks, norm, logits."""
+        weights = self.weights
+        record = Recorder(self.operations, 0, keep)
+        first, count = cache.length, token_ids.shape[1]
+        stale = self._wiring.stale_cache and first > 0
+        position = 0 if self._wiring.restart_positions else first
+
+        embedded = weights.embedding[token_ids]  # (batch, pos, d_model)
+        positioned = weights.position[position : position + count]  # (pos, d_model)
+        hidden = embedded + positioned  # (batch, pos, d_model)
+        yield record(embedded, np.broadcast_to(positioned, embedded.shape), hidden)
+
+        def remember(layer: int, keys: Floats, values: Floats) -> tuple[Floats, Floats]:
+            return cache.append(layer, keys, values, at=first - 1 if stale else None)
+
+        for layer in range(self.shape.depth):
+            hidden = yield from self.block(layer, hidden, remember, record)
+
+        final = layer_norm(
+            hidden, weights.final_gain, weights.final_shift, self.blueprint.norm_epsilon
+        )
+        yield record(final)
+        read = final if all_logits else final[:, -1:]  # (batch, pos or 1, d_model)
+        logits = linear(read, weights.unembedding.T)  # (batch, pos or 1, vocab)
+        cache.advance(count)
+        yield record(logits)
+
+    def block(
+        self, layer: int, hidden: Floats, remember: Remember, record: Recorder
+    ) -> Generator[Activations, None, Floats]:
+        """One block: attention, then an MLP, each reading a norm of the stream and adding to it.
+
+        Args:
+            layer: which one.
+            hidden: the residual stream at its input, (batch, pos, d_model); not written.
+            remember: where its new keys and values go.
+            record: what becomes of its results.
+
+        Returns:
+            The residual stream at its output, (batch, pos, d_model).
+        """
+        weights, epsilon = self.weights.blocks[layer], self.blueprint.norm_epsilon
+        normalized = layer_norm(hidden, weights.ln1_gain, weights.ln1_shift, epsilon)
+        yield record(normalized)
+        query, key, value = project_qkv(  # (batch, head, pos, d_head) each
+            normalized, weights.qkv_weight, weights.qkv_bias, self.shape.num_heads
+        )
+        yield record(query, key, value)
+        keys, values = remember(layer, key, value)  # (batch, head, key, d_head) each
+        yield record()
+
+        mixed = yield from self._attend(query, keys, values, record)
+        attention_update = linear(mixed, weights.out_weight, weights.out_bias)
+        yield record(attention_update)
+        residual = hidden + attention_update  # (batch, pos, d_model)
+        yield record(residual)
+
+        normalized = layer_norm(residual, weights.ln2_gain, weights.ln2_shift, epsilon)
+        yield record(normalized)
+        expanded = linear(normalized, weights.up_weight, weights.up_bias)  # (batch, pos, d_mlp)
+        yield record(expanded)
+        activated = gelu_tanh(expanded, out=None if record.keep else expanded)
+        yield record(activated)
+        mlp_update = linear(activated, weights.down_weight, weights.down_bias)
+        yield record(mlp_update)
+        output = residual + mlp_update  # (batch, pos, d_model)
+        yield record(output)
+        return output
+
+    def _attend(
+        self, query: Floats, keys: Floats, values: Floats, record: Recorder
+    ) -> Generator[Activations, None, Floats]:
+        """Scores, softmax and weighted values, (batch, pos, heads * d_head).
+
+        When nothing is recorded the three are done for one block of queries at a time, so that its
+        scores stay in the processor's cache; recorded, each is done for all queries first. The
+        products are the same ones.
+        """
+        batch, heads, count, width = query.shape
+        scale = self.shape.scale if self._wiring.scaled else 1.0
+        blocks = tuple(query_blocks(count, keys.shape[2], self._wiring.lookahead))
+        mixed = np.empty((batch, count, heads, width), dtype=np.float32)
+        by_head = mixed.swapaxes(1, 2)  # (batch, head, pos, d_head)
+
+        if not record.keep:
+            for block in blocks:
+                weights = attention_scores(query, keys, block, scale)  # (batch, head, block, seen)
+                softmax(weights, out=weights)
+                mix_values(weights, values, block, out=by_head[:, :, block.start : block.stop])
+            yield record()
+            yield record()
+            yield record()
+            return mixed.reshape(batch, count, heads * width)
+
+        square = (batch, heads, count, keys.shape[2])
+        scores = np.empty(square, dtype=np.float32)
+        for block in blocks:
+            rows = scores[:, :, block.start : block.stop]
+            rows[..., block.seen :] = -np.inf
+            attention_scores(query, keys, block, scale, out=rows[..., : block.seen])
+        yield record(scores)
+        pattern = np.empty(square, dtype=np.float32)
+        for block in blocks:
+            rows = pattern[:, :, block.start : block.stop]
+            rows[..., block.seen :] = 0.0
+            seen = scores[:, :, block.start : block.stop, : block.seen]
+            softmax(seen, out=rows[..., : block.seen])
+        yield record(pattern)
+        for block in blocks:
+            seen = pattern[:, :, block.start : block.stop, : block.seen]
+            mix_values(seen, values, block, out=by_head[:, :, block.start : block.stop])
+        yield record(by_head)
+        return mixed.reshape(batch, count, heads * width)
+
+    def _check(self, token_ids: TokenIds, cache: KvCache) -> None:
+        """Every reason to refuse a pass before it starts."""
+        if token_ids.ndim != 2:
+            raise ShapeMismatch(f"token ids need the axes (batch, pos), not {token_ids.ndim} axes")
+        batch, count = token_ids.shape
+        if count == 0:
+            raise EmptyPrompt
+        if batch != cache.batch:
+            raise ShapeMismatch(
+                f"a batch of {batch} does not go into a cache for a batch of {cache.batch}"
+            )
+        low, high, vocabulary = int(token_ids.min()), int(token_ids.max()), self.shape.vocabulary
+        if low < 0 or high >= vocabulary:
+            raise UnknownToken(
+                f"there is no token {low if low < 0 else high}: ids go from 0 to {vocabulary - 1}"
+            )
+        end = cache.length + count
+        if cache.length == 0 and end > cache.capacity:
+            raise ContextOverflow(end, cache.capacity)
+        if end > cache.capacity:
+            raise CacheExhausted(end - 1, cache.capacity)
+        if end > self.shape.context_length:
+            raise ContextOverflow(end, self.shape.context_length)
+
+
+def _quietly(activations: Iterator[Activations]) -> Iterator[Activations]:
+    """The same, computed without NumPy's warnings; the caller's own setting is left alone."""
+    while True:
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            item = next(activations, None)
+        if item is None:
+            return
+        yield item
