@@ -53,7 +53,7 @@ DARK = Palette(
     border_strong="#3A4251",
     text="#F0F3F8",
     muted="#9AA3B2",
-    faint="#6F7988",
+    faint="#828B9A",
     inverse="#F0F3F8",
     inverse_text="#0F1217",
     accent="#56B4E9",
@@ -81,13 +81,13 @@ LIGHT = Palette(
     border_strong="#B8C0CC",
     text="#14181F",
     muted="#596273",
-    faint="#6E7786",
+    faint="#656E7C",
     inverse="#14181F",
     inverse_text="#FFFFFF",
-    accent="#0072B2",
+    accent="#006EAD",
     accent_text="#FFFFFF",
-    prefill="#0072B2",
-    decode="#B35C00",
+    prefill="#006EAD",
+    decode="#A85500",
     prefill_text="#FFFFFF",
     decode_text="#FFFFFF",
     good="#00794F",
@@ -128,3 +128,24 @@ CONTRAST = Palette(
 )
 
 PALETTES = {palette.name: palette for palette in (DARK, LIGHT, CONTRAST)}
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of ``#RRGGBB`` in [0, 1], as WCAG 2.2 defines it."""
+    weights = (0.2126, 0.7152, 0.0722)
+    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    linear = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    return sum(weight * channel for weight, channel in zip(weights, linear, strict=True))
+
+
+def contrast(first: str, second: str) -> float:
+    """Contrast ratio of two colours, from 1 (none) to 21 (black on white)."""
+    darker, lighter = sorted((luminance(first), luminance(second)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def blend(front: str, back: str, opacity: float) -> str:
+    """``front`` laid over ``back`` with an opacity from 0 to 1, as ``#RRGGBB``."""
+    pairs = ((int(front[at : at + 2], 16), int(back[at : at + 2], 16)) for at in (1, 3, 5))
+    mixed = (round(opacity * a + (1 - opacity) * b) for a, b in pairs)
+    return "#" + "".join(f"{channel:02X}" for channel in mixed)

@@ -43,7 +43,8 @@ class Style:
     def font(self, face: Face) -> QFont:
         """The bundled font of a role, sized in pixels so that every display agrees."""
         family, pixels, weight = face.value
-        font = QFont(family)
+        # Each family helps out with the signs that the other lacks: ␣ and ⏎ are only in Inter.
+        font = QFont([family, UI_FAMILY, MONO_FAMILY])
         font.setPixelSize(self.px(pixels))
         font.setWeight(weight)
         return font
