@@ -17,6 +17,7 @@ from model import tiny
 from model.engine import Activations, Array, Cache, TokenIds
 from model.errors import CacheExhausted, ContextOverflow, EmptyPrompt, ShapeMismatch
 from model.operations import Operation
+from model.parameters import tiny_parameter
 from model.shape import ModelShape
 from model.tiny_operations import OPERATIONS, TRACE_KEYS
 from model.wiring import SOUND, Wiring
@@ -103,6 +104,22 @@ class TinyEngine:
     @property
     def tolerance(self) -> float:
         return 1e-12
+
+    @property
+    def norm(self) -> str:
+        return "RMSNorm"
+
+    @property
+    def norm_epsilon(self) -> float:
+        return tiny.EPSILON
+
+    @property
+    def activation(self) -> str:
+        return "ReLU"
+
+    def parameter(self, name: str) -> Array | None:
+        """A coefficient by its canonical name, read-only; see :mod:`model.parameters`."""
+        return tiny_parameter(self.weights, name)
 
     @property
     def operations(self) -> tuple[Operation, ...]:

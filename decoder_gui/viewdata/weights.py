@@ -1,0 +1,31 @@
+"""What the arithmetic on screen needs to know of a model's weights."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from model.engine import Array
+
+
+@runtime_checkable
+class Weights(Protocol):
+    """Read-only weights and the facts that choose the arithmetic; both engines are one of these."""
+
+    @property
+    def norm(self) -> str:
+        """``LayerNorm`` or ``RMSNorm``."""
+        ...
+
+    @property
+    def norm_epsilon(self) -> float:
+        """Added to the variance, or to the mean square, under the root."""
+        ...
+
+    @property
+    def activation(self) -> str:
+        """``GELU`` (the tanh form) or ``ReLU``."""
+        ...
+
+    def parameter(self, name: str) -> Array | None:
+        """A weight by its canonical name (:mod:`model.parameters`), or None if there is none."""
+        ...
