@@ -11,12 +11,14 @@ import argparse
 import itertools
 import random
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from grammar import KINDS, NAMES, Place, Role, Story, follow, stories
+from grammar import Place, Role, Story, follow, stories
+from story_shapes import KINDS, NAMES
 from tokenizers import Tokenizer
 from train import CONTEXT, IGNORED, end_id, repetition_row
 from transformers import GPT2LMHeadModel
@@ -49,7 +51,7 @@ def read(model: GPT2LMHeadModel, tokenizer: Tokenizer, story: Story) -> Read:
     return Read(story, ids, places, chances, torch.stack(out.attentions)[:, 0])
 
 
-def forced(reads: Iterable[Read], role: Role) -> Iterable[tuple[Read, int]]:
+def forced(reads: Iterable[Read], role: Role) -> Iterator[tuple[Read, int]]:
     """Places where the grammar leaves no choice but to bring back a word of this role."""
     for item in reads:
         for i, place in enumerate(item.places):
@@ -61,7 +63,7 @@ def losses(reads: list[Read]) -> tuple[float, float]:
     """Nats per token after the first: of the model, and of the grammar itself (the floor)."""
     model = [-torch.tensor(r.probabilities[1:]).log() for r in reads]
     grammar = [-torch.tensor([p.probability for p in r.places[1:]]).log() for r in reads]
-    return torch.cat(model).mean().item(), torch.cat(grammar).mean().item()
+    return float(torch.cat(model).mean()), float(torch.cat(grammar).mean())
 
 
 def mover_scores(reads: list[Read], role: Role) -> torch.Tensor:
@@ -106,24 +108,23 @@ def repetition(
     return previous_scores(attention), means, statistics.mean(chances), statistics.median(chances)
 
 
-def without_head(
-    model: GPT2LMHeadModel, layer: int, head: int, measure: Callable[[], float]
-) -> float:
-    """A measurement while one head adds nothing to the residual stream."""
-    weight = model.transformer.h[layer].attn.c_proj.weight  # (head * d_head, width)
+@contextmanager
+def without_head(model: GPT2LMHeadModel, layer: int, head: int) -> Iterator[None]:
+    """For a while, one head adds nothing to the residual stream."""
+    weight: torch.Tensor = model.transformer.h[layer].attn.c_proj.weight  # (head * d_head, width)
     size = weight.shape[0] // model.config.n_head
     rows = slice(head * size, (head + 1) * size)
     kept = weight.data[rows].clone()
     weight.data[rows] = 0.0
     try:
-        return measure()
+        yield
     finally:
         weight.data[rows] = kept
 
 
 def forced_chance(model: GPT2LMHeadModel, reads: list[Read], role: Role) -> float:
     """Mean probability at the forced places of a role, with the model as it is now."""
-    chances = []
+    chances: list[float] = []
     for item in reads:
         where = [i for _, i in forced([item], role)]
         if where:
@@ -230,11 +231,11 @@ def report_heads(model: GPT2LMHeadModel, tokenizer: Tokenizer, reads: list[Read]
         print(f"  without one head, mean probability of the forced {role.value}", end="")
         print(f" (with all: {forced_chance(model, some, role):.3f})")
         for layer in range(model.config.n_layer):
-            cells = [
-                without_head(model, layer, h, lambda r=role: forced_chance(model, some, r))
-                for h in range(model.config.n_head)
-            ]
-            print("    " + "  ".join(f"{layer}.{h} {c:.3f}" for h, c in enumerate(cells)))
+            cells = []
+            for head in range(model.config.n_head):
+                with without_head(model, layer, head):
+                    cells.append(f"{layer}.{head} {forced_chance(model, some, role):.3f}")
+            print("    " + "  ".join(cells))
 
 
 def report_writing(model: GPT2LMHeadModel, tokenizer: Tokenizer, count: int) -> None:
@@ -259,12 +260,16 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=HERE)
     parser.add_argument("--stories", type=int, default=300)
     parser.add_argument("--openings", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1, help="the seed of the training")
+    parser.add_argument("--trained", type=int, default=50_000, help="stories drawn with it")
     args = parser.parse_args()
     torch.set_num_threads(1)
     tokenizer = Tokenizer.from_file(str(args.folder / "tokenizer.json"))
     model = GPT2LMHeadModel.from_pretrained(args.folder, attn_implementation="eager").eval()
     report_files(args.folder, model, tokenizer)
     new = [read(model, tokenizer, s) for s in itertools.islice(stories(UNSEEN), args.stories)]
+    trained = {s.text for s in itertools.islice(stories(args.seed), args.trained)}
+    print(f"of the unseen stories {sum(r.story.text in trained for r in new)} occur in training")
     report_loss("unseen stories", new)
     combos = itertools.islice(stories(HELD_OUT, held_out=True), args.stories)
     report_loss("held-out combinations", [read(model, tokenizer, s) for s in combos])
