@@ -131,6 +131,12 @@ class Trace:
         self._steps.append(step)
         self._events.append([])
 
+    def replace_last(self, step: Step) -> None:
+        """Put another version of the last step in its place (another held draw)."""
+        if not self._steps or step.index != len(self._steps) - 1:
+            raise IndexError(f"step {step.index} is not the last of {len(self._steps)}")
+        self._steps[-1] = step
+
     def add(self, event: Event) -> None:
         """Record the next operation of the last step."""
         if event.step != len(self._steps) - 1 or event.operation != len(self._events[-1]):

@@ -1,8 +1,9 @@
 """The cursor over a recorded trace, and the granularities that it moves by.
 
-Stepping back never calls an engine. A granularity is a key function over events; its boundaries
-are the events where the key differs from that of the event before, so that moving forward and
-moving back visit the same boundaries in opposite order.
+Stepping back never calls an engine. The cursor stands on an event that has happened: what it shows
+is the state after that operation. A granularity is a key function over events, and its boundaries
+are the last events of each run of equal keys, so that one step by token ends with the whole token
+computed. Going back visits the same boundaries in the opposite order, then the very first event.
 """
 
 from __future__ import annotations
@@ -83,10 +84,10 @@ def run_until(
 
 
 def is_boundary(trace: Trace, cursor: Cursor, granularity: Granularity) -> bool:
-    """Whether a group of that granularity begins at this event."""
-    before = neighbour(trace, cursor, -1)
+    """Whether a group of that granularity ends at this event."""
+    after = neighbour(trace, cursor, 1)
     key = KEYS[granularity]
-    return before is None or key(trace, before) != key(trace, cursor)
+    return after is None or key(trace, after) != key(trace, cursor)
 
 
 def advance(
@@ -94,7 +95,13 @@ def advance(
 ) -> Cursor | None:
     """The next boundary in a direction, or None where the recording ends.
 
-    Between boundaries, ``advance(..., 1)`` and ``advance(..., -1)`` undo each other exactly. From
-    within a group, back goes to where the group begins.
+    From a boundary or the first event, ``advance(..., 1)`` and ``advance(..., -1)`` undo each other
+    exactly. From within a group, forward goes to its end and back to the end of the one before.
     """
-    return run_until(trace, cursor, direction, lambda here: is_boundary(trace, here, granularity))
+    start = Cursor(0, 0)
+    return run_until(
+        trace,
+        cursor,
+        direction,
+        lambda here: is_boundary(trace, here, granularity) or (direction < 0 and here == start),
+    )

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.run import Run
+from decoder_gui.viewdata.weights import Weights
+from model.checkpoints import LoadedModel
 from model.engine import Array
+from model.errors import NonFiniteLogits
 from model.operations import Operation
-from model.sampling import Candidate, Distribution, SamplingConfig
+from model.sampling import Candidate, Distribution, SamplingConfig, top_candidates
 from model.shape import ModelShape
 from model.tokenizers import Piece, Tokenizer
 from model.trace import Presence, Step, Trace
+
+SPELLED_OUT_WIDTH = 8  # up to this width every product of a dot product is written out
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,24 @@ class ModelInfo:
     warnings: tuple[str, ...] = ()
     grows: bool = True  # whether another context than the present one can be chosen
     spelled_out: bool = False  # whether every number is small enough to be written out (tiny)
+    weights: Weights | None = None  # the engine without faults: the arithmetic of a cell needs it
+
+    @classmethod
+    def of(cls, loaded: LoadedModel) -> ModelInfo:
+        """The facts of a model that has been opened."""
+        engine = loaded.engine
+        return cls(
+            name=loaded.name,
+            family=loaded.family,
+            shape=engine.shape,
+            parameters=engine.parameters,
+            bytes_per_value=engine.dtype.itemsize,
+            tokenizer=loaded.tokenizer,
+            path=str(loaded.path),
+            warnings=loaded.warnings,
+            spelled_out=engine.shape.model_dim <= SPELLED_OUT_WIDTH,
+            weights=engine if isinstance(engine, Weights) else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -64,7 +88,7 @@ class Moment:
         distribution: that of the step in hand under the sampling settings of now (faults included);
             None before the step's logits are recorded.
         candidates: its most likely tokens, most likely first, as many as are displayed.
-        landing: the token on which the step's held draw falls under the settings of now.
+        landing: the token that would be taken: the one on which the step's held draw falls under the settings of now.
         choices: one per step whose successor exists, the token actually taken.
         token_log_probabilities: per position of the trace, log-probability in nats of the token
             there given all before it; None where it was not computed (position 0 always).
@@ -83,6 +107,7 @@ class Moment:
     token_log_probabilities: tuple[float | None, ...] = ()
     faults: frozenset[str] = frozenset()
     pieces: Sequence[Piece] = field(default=())  # one per position of the whole trace
+    sampling_refusal: str = ""  # why nothing can be sampled from the step in hand, in words
 
     @property
     def step(self) -> Step | None:
@@ -108,3 +133,48 @@ class Moment:
             return None
         found = self.trace.array(step, array_name)
         return None if found is None else found[0]
+
+
+def build_moment(
+    model: ModelInfo,
+    run: Run,
+    cursor: Cursor | None,
+    selection: Selection,
+    sampling: SamplingConfig,
+    capacity: int,
+    *,
+    displayed: int = 20,
+) -> Moment:
+    """The moment of a run at a cursor; ``displayed`` candidates are listed."""
+    shown: Distribution | None = None
+    landing: Choice | None = None
+    candidates: tuple[Candidate, ...] = ()
+    refusal = ""
+    if cursor is not None:
+        try:
+            shown = run.distribution(cursor.step, sampling)
+            picked = run.landing(cursor.step, sampling)
+        except NonFiniteLogits as problem:
+            refusal = str(problem)
+        else:
+            if shown is not None and picked is not None:
+                candidates = top_candidates(shown, displayed)
+                landing = Choice(picked.token_id, picked.log_probability)
+    return Moment(
+        model=model,
+        trace=run.trace,
+        cursor=cursor,
+        selection=selection,
+        sampling=sampling,
+        capacity=capacity,
+        distribution=shown,
+        candidates=candidates,
+        landing=landing,
+        choices=tuple(
+            Choice(taken.token_id, taken.log_probability, taken.by_hand) for taken in run.taken()
+        ),
+        token_log_probabilities=run.log_probabilities,
+        faults=run.faults,
+        pieces=model.tokenizer.pieces(run.trace.token_ids),
+        sampling_refusal=refusal,
+    )

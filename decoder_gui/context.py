@@ -1,0 +1,640 @@
+"""The one owner of the window's state, and the only place that talks to the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Flag, auto
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from decoder_gui.debugger.cursor import (
+    Cursor,
+    Granularity,
+    advance,
+    first,
+    last,
+    run_until,
+)
+from decoder_gui.debugger.engine_room import Checked, EngineRoom, Opened, Redrawn
+from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.session import DEFAULT_SEED, StepBegan, StepEnded
+from decoder_gui.theme.palette import PALETTES, ThemeName
+from decoder_gui.theme.style import Style
+from decoder_gui.viewdata.moment import Choice, ModelInfo, Moment, Selection, build_moment
+from decoder_gui.worker import Ended, Progressed, Started, Worker
+from model.checks import CheckResult
+from model.errors import CacheExhausted, ContextOverflow, DecoderError, NonFiniteLogits
+from model.sampling import SamplingConfig
+from model.trace import Event, Trace
+
+DRAIN_INTERVAL = 16  # ms between two looks at the worker's reports
+DRAIN_BUDGET = 0.008  # s spent on reports before the event loop gets its turn
+CHECKS_UP_TO = 400_000_000  # parameters x positions that are checked without being asked
+RUN, CHECKS, REPLAY = "run", "checks", "replay"
+
+
+class Change(Flag):
+    """What happened since a panel was last drawn."""
+
+    TRACE = auto()  # the trace was replaced, cut or grew
+    CURSOR = auto()
+    SELECTION = auto()
+    SAMPLING = auto()  # sampling settings, or the held draw
+    CHECKS = auto()  # verdicts, or the set of faults that are on
+    STYLE = auto()
+    MODEL = auto()
+    BUSY = auto()  # the worker began or ended something, play began or ended, breakpoints
+    ALL = TRACE | CURSOR | SELECTION | SAMPLING | CHECKS | STYLE | MODEL | BUSY
+
+
+@dataclass(frozen=True)
+class Busy:
+    """What the worker is doing, for a progress line."""
+
+    text: str
+    fraction: float | None = None  # None where the end is not known
+
+
+class AppContext(QObject):
+    """State of the window: model, trace, cursor, selection, settings, looks.
+
+    Everything lives in the GUI thread; arrays arrive from the worker read-only. No command blocks:
+    what it causes is told through ``changed``, once for everything that happened together.
+
+    Signals:
+        changed(Change): what is different now.
+        notice(str): one sentence for the status line.
+        crashed(str): the text of an unforeseen exception in the worker.
+        overflowed(list, int): the token ids of a prompt that does not fit, and the capacity.
+    """
+
+    changed = Signal(object)
+    notice = Signal(str)
+    crashed = Signal(str)
+    overflowed = Signal(object, object)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.model: ModelInfo | None = None
+        self.run_state: Run | None = None
+        self.cursor: Cursor | None = None
+        self.granularity = Granularity.OPERATION
+        self.selection = Selection()
+        self.sampling = SamplingConfig(seed=DEFAULT_SEED)
+        self.capacity = 0
+        self.style = Style()
+        self.faults: frozenset[str] = frozenset()
+        self.checks: tuple[CheckResult, ...] = ()
+        self.checks_pending = False
+        self.busy: Busy | None = None
+        self.breakpoints: frozenset[Cursor] = frozenset()
+        self.play_rate = 2.0
+        self.prompt = ""
+        self.prompt_ids: tuple[int, ...] = ()
+        self.displayed = 40  # candidates listed; never changes what is drawn
+
+        self._room = EngineRoom()
+        self._worker = Worker()
+        self._moment: Moment | None = None
+        self._pending = Change(0)
+        self._arrival: Callable[[], Cursor | None] | None = None
+        self._by_hand_next: int | None = None
+        self._before_projector = self.style
+        self._job_text = ""
+        self._job_began = 0.0
+        self._drain = QTimer(self)
+        self._drain.setInterval(DRAIN_INTERVAL)
+        self._drain.timeout.connect(self._on_drain)
+        self._play = QTimer(self)
+        self._play.timeout.connect(self._on_play)
+
+    # ---- what is so
+
+    @property
+    def trace(self) -> Trace | None:
+        return None if self.run_state is None else self.run_state.trace
+
+    @property
+    def moment(self) -> Moment | None:
+        """The present state for view data; None before a model is open."""
+        if self._moment is None and self.model is not None and self.run_state is not None:
+            self._moment = build_moment(
+                self.model,
+                self.run_state,
+                self.cursor,
+                self.selection,
+                self.sampling,
+                self.capacity,
+                displayed=self.displayed,
+            )
+        return self._moment
+
+    @property
+    def playing(self) -> bool:
+        return self._play.isActive()
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the cursor stands on the last event recorded."""
+        return self.trace is None or self.cursor == last(self.trace)
+
+    @property
+    def exhausted(self) -> str:
+        """In words that the cache is full, or an empty string."""
+        if self.trace is None or not self.trace.steps or self.trace.positions < self.capacity:
+            return ""
+        return str(CacheExhausted(self.trace.positions, self.capacity))
+
+    @property
+    def idle(self) -> bool:
+        """Whether the worker has nothing to do and nothing more to tell."""
+        return self._worker.idle and not self._worker.reports
+
+    # ---- models and prompts
+
+    def open_model(self, spec: str) -> None:
+        """Open a model by name or path; the one in hand stays until the new one is ready."""
+        room, faults = self._room, self.faults
+        seed = self._seed()
+        self._submit(
+            RUN, f"Opening {spec}", lambda: room.open(spec, capacity=None, seed=seed, faults=faults)
+        )
+
+    def prefill(self, text: str | None = None, *, tokens: int = 0) -> None:
+        """Run a prompt (the present one where None), then choose ``tokens`` tokens."""
+        if self.model is None:
+            return
+        self.prompt = self.prompt if text is None else text
+        try:
+            ids = self.model.tokenizer.encode(self.prompt)
+        except DecoderError as refusal:
+            self.notice.emit(_sentence(refusal))
+            return
+        self.prefill_ids(ids, tokens=tokens)
+
+    def prefill_ids(self, token_ids: list[int], *, tokens: int = 0) -> None:
+        """The same for token ids; a prompt that does not fit is reported, never cut silently."""
+        if len(token_ids) > self.capacity:
+            self.overflowed.emit(token_ids, self.capacity)
+            self.notice.emit(_sentence(ContextOverflow(len(token_ids), self.capacity)))
+            return
+        room, seed, config = self._room, self._seed(), self.sampling
+        ids = tuple(token_ids)
+        self.prompt_ids = ids
+        self._arrive(lambda: None if self.trace is None else last(self.trace))
+        if tokens > 0:
+            self._submit(
+                RUN,
+                f"Prefill of {len(ids)} tokens, then {tokens} chosen",
+                lambda: room.generate(ids, seed, config, tokens),
+            )
+        else:
+            self._submit(RUN, f"Prefill of {len(ids)} tokens", lambda: room.prefill(ids, seed))
+
+    def set_capacity(self, capacity: int) -> None:
+        """Another context: the same tokens are run again in a cache of that size."""
+        if self.model is None or capacity == self.capacity:
+            return
+        limit = self.model.shape.context_length
+        if not 1 <= capacity <= limit:
+            self.notice.emit(f"The context must lie in 1 to {limit} positions, not {capacity}.")
+            return
+        if self.trace is not None and self.trace.positions > capacity:
+            self.notice.emit(
+                f"{self.trace.positions} positions are in use and do not fit in {capacity}."
+            )
+            return
+        self._rebuild(capacity=capacity, faults=self.faults)
+
+    def set_fault(self, name: str, on: bool) -> None:
+        """Switch a deliberate fault on or off and run the same tokens again."""
+        faults = self.faults | {name} if on else self.faults - {name}
+        if faults != self.faults:
+            self._rebuild(capacity=self.capacity, faults=faults)
+
+    def clear_faults(self) -> None:
+        """Switch every fault off."""
+        if self.faults:
+            self._rebuild(capacity=self.capacity, faults=frozenset())
+
+    # ---- the cursor
+
+    def move(self, direction: int) -> None:
+        """One step of the present granularity; past the end the worker is asked for more."""
+        if self.trace is None or self.cursor is None:
+            return
+        target = advance(self.trace, self.cursor, self.granularity, direction)
+        if target is not None:
+            self._place(target)
+        elif direction > 0 and self._worker.idle:
+            self._decode_on()
+
+    def go_first(self) -> None:
+        if self.trace is not None:
+            self._place(first(self.trace))
+
+    def go_last(self) -> None:
+        if self.trace is not None:
+            self._place(last(self.trace))
+
+    def seek(self, cursor: Cursor) -> None:
+        """Travel to an event; one that is not recorded is refused quietly."""
+        trace = self.trace
+        if (
+            trace is not None
+            and 0 <= cursor.step < len(trace.steps)
+            and 0 <= cursor.operation < trace.events_in(cursor.step)
+        ):
+            self._place(cursor)
+
+    def set_granularity(self, granularity: Granularity) -> None:
+        if granularity is not self.granularity:
+            self.granularity = granularity
+            self._tell(Change.BUSY)
+
+    def run(self, direction: int = 1) -> None:
+        """To the nearest breakpoint in a direction, or to the end of what is recorded."""
+        if self.trace is None or self.cursor is None:
+            return
+        found = run_until(self.trace, self.cursor, direction, lambda here: here in self.breakpoints)
+        if found is not None:
+            self._place(found)
+            self.notice.emit("Stopped at a breakpoint.")
+            return
+        end = last(self.trace) if direction > 0 else first(self.trace)
+        self.notice.emit(
+            "No breakpoint further on: this is the "
+            + ("end of the recording." if direction > 0 else "beginning.")
+        )
+        self._place(end)
+
+    def toggle_breakpoint(self, cursor: Cursor | None = None) -> None:
+        """Set or clear a breakpoint at an event, the one in hand by default."""
+        where = self.cursor if cursor is None else cursor
+        if where is not None:
+            self.breakpoints = self.breakpoints ^ {where}
+            self._tell(Change.BUSY)
+
+    def toggle_play(self) -> None:
+        if self.playing:
+            self._play.stop()
+        elif self.cursor is not None:
+            self._play.start(round(1000 / self.play_rate))
+        self._tell(Change.BUSY)
+
+    def set_play_rate(self, rate: float) -> None:
+        """Events (of the present granularity) per second."""
+        self.play_rate = rate
+        if self.playing:
+            self._play.setInterval(round(1000 / rate))
+        self._tell(Change.BUSY)
+
+    def cancel(self) -> None:
+        """Stop what the worker is doing at the next event."""
+        self._play.stop()
+        self._worker.cancel()
+
+    # ---- selection and sampling
+
+    def select(self, **changes: Any) -> None:
+        """Change fields of the selection."""
+        selection = replace(self.selection, **changes)
+        if selection != self.selection:
+            self.selection = selection
+            self._tell(Change.SELECTION)
+
+    def set_sampling(self, **changes: Any) -> None:
+        """Change sampling settings; the held draw stays and nothing is run.
+
+        Raises:
+            InvalidSampling: out of range; the settings stay as they were.
+        """
+        sampling = replace(self.sampling, **changes)
+        if sampling != self.sampling:
+            self.sampling = sampling
+            self._tell(Change.SAMPLING)
+
+    def take(self, token_id: int) -> None:
+        """Take a token by hand after the step in hand; later steps are dropped."""
+        moment = self.moment
+        if self.cursor is None or moment is None or self.run_state is None:
+            return
+        by_hand = moment.landing is None or moment.landing.token_id != token_id
+        self._decode_after(self.cursor.step, token_id, by_hand=by_hand, whole=True)
+
+    def take_landing(self) -> None:
+        """Take the token on which the held draw falls."""
+        moment = self.moment
+        if moment is not None and moment.landing is not None:
+            self.take(moment.landing.token_id)
+
+    def resample(self) -> None:
+        """Hold another uniform number at the step in hand; later steps are dropped."""
+        if self.cursor is None:
+            return
+        room, step = self._room, self.cursor.step
+        self._submit(RUN, "Drawing anew", lambda: room.redraw(step))
+
+    def draws(self, count: int) -> NDArray[np.int64]:
+        """How often each token comes up in ``count`` draws by a generator of their own; (vocab,)."""
+        moment = self.moment
+        if moment is None or moment.distribution is None:
+            return np.zeros(0, dtype=np.int64)
+        cumulative = moment.distribution.cumulative
+        uniforms = np.random.default_rng(self._seed()).random(count) * cumulative[-1]
+        kept = moment.distribution.kept[np.searchsorted(cumulative, uniforms, side="right")]
+        return np.bincount(kept, minlength=moment.model.shape.vocabulary)
+
+    def replay(self, step: int, layer: int) -> None:
+        """Ask for a block that the byte budget left out."""
+        trace = self.trace
+        resid_pre = None if trace is None else trace.array(step, f"blocks.{layer}.resid_pre")
+        if trace is None or resid_pre is None:
+            return
+        room, which = self._room, trace.steps[step]
+        self._submit(
+            f"{REPLAY} {step} {layer}",
+            f"Recomputing block {layer}",
+            lambda: room.replay(which, layer, resid_pre),
+        )
+
+    def run_checks(self) -> None:
+        """Every check on the tokens in hand, in the worker."""
+        if self.trace is None or not self.trace.steps:
+            return
+        room, sampling = self._room, self.sampling
+        ids = self.trace.token_ids
+        split = len(self.trace.steps[0].token_ids)
+        self.checks_pending = True
+        self._submit(CHECKS, "Checking", lambda: room.check(ids[:split], ids[split:], sampling))
+        self._tell(Change.CHECKS)
+
+    # ---- looks
+
+    def set_theme(self, name: ThemeName) -> None:
+        self._restyle(replace(self.style, palette=PALETTES[name]))
+
+    def set_scale(self, scale: float) -> None:
+        self._restyle(replace(self.style, scale=min(4.0, max(0.6, scale))))
+
+    def set_projector(self, on: bool) -> None:
+        """Light colours and everything 1.5 times larger, or back."""
+        if on == self.style.projector:
+            return
+        if on:
+            self._before_projector = self.style
+            self._restyle(
+                Style(PALETTES[ThemeName.LIGHT], max(1.5, self.style.scale * 1.5), projector=True)
+            )
+        else:
+            self._restyle(replace(self._before_projector, projector=False))
+
+    def close(self) -> None:
+        """Stop the timers and the worker; nothing runs afterwards."""
+        self._play.stop()
+        self._drain.stop()
+        self._worker.stop()
+
+    # ---- inside
+
+    def _seed(self) -> int:
+        return DEFAULT_SEED if self.sampling.seed is None else self.sampling.seed
+
+    def _restyle(self, style: Style) -> None:
+        if style != self.style:
+            self.style = style
+            self._tell(Change.STYLE)
+
+    def _place(self, cursor: Cursor | None) -> None:
+        if cursor is not None and cursor != self.cursor:
+            if self.cursor is None or cursor.operation != self.cursor.operation:
+                self.selection = replace(self.selection, cell=None)
+            self.cursor = cursor
+            self._tell(Change.CURSOR)
+
+    def _tell(self, change: Change) -> None:
+        self._moment = None
+        self.changed.emit(change)
+
+    def _arrive(self, where: Callable[[], Cursor | None]) -> None:
+        """Where the cursor goes once the job that is about to be submitted has ended."""
+        self._arrival = where
+
+    def _submit(self, tag: str, text: str, job: Callable[[], Any]) -> None:
+        if tag == RUN:
+            self._worker.cancel(CHECKS)
+        self._worker.submit(tag, job, replace=tag != RUN)
+        if tag == RUN:
+            self._job_text = text
+        self._drain.start()
+
+    def _decode_on(self) -> None:
+        """Past the end: take the landing token of the newest step."""
+        if self.exhausted:
+            self._play.stop()
+            self.notice.emit(_sentence(self.exhausted))
+            self._tell(Change.BUSY)
+            return
+        moment = self.moment
+        if self.trace is None or moment is None:
+            return
+        if moment.landing is None:
+            self._play.stop()
+            self.notice.emit(_sentence(moment.sampling_refusal or "there is nothing to take"))
+            return
+        step = len(self.trace.steps) - 1
+        self._decode_after(step, moment.landing.token_id, by_hand=False, whole=False)
+
+    def _decode_after(self, step: int, token_id: int, *, by_hand: bool, whole: bool) -> None:
+        trace = self.trace
+        if trace is None:
+            return
+        if trace.steps[step].last >= self.capacity:
+            self.notice.emit(_sentence(CacheExhausted(trace.steps[step].last, self.capacity)))
+            self._tell(Change.BUSY)
+            return
+        drawn = by_hand or not self.sampling.deterministic
+        room, here = self._room, self.cursor
+
+        def arrival() -> Cursor | None:
+            if self.trace is None:
+                return None
+            if whole or here is None:
+                return last(self.trace)
+            return advance(self.trace, here, self.granularity, 1)
+
+        self._by_hand_next = step if by_hand else None
+        self._arrive(arrival)
+        self._submit(RUN, "Decoding one token", lambda: room.decode(step, token_id, drawn=drawn))
+
+    def _rebuild(self, *, capacity: int, faults: frozenset[str]) -> None:
+        trace, here = self.trace, self.cursor
+        steps = () if trace is None else trace.steps
+        prompt = steps[0].token_ids if steps else ()
+        drawn = not self.sampling.deterministic
+        continuation = tuple((step.token_ids[0], drawn) for step in steps[1:])
+        room, seed = self._room, self._seed()
+        by_hand = () if self.run_state is None else self.run_state.taken_by_hand
+
+        def arrival() -> Cursor | None:
+            if self.trace is None or self.run_state is None:
+                return None
+            for step in by_hand:
+                self.run_state.mark_by_hand(step)
+            known = here is not None and here.step < len(self.trace.steps)
+            return here if known else last(self.trace)
+
+        self._arrive(arrival)
+        self._submit(
+            RUN,
+            "Running the same tokens again",
+            lambda: room.rebuild(
+                capacity=capacity,
+                seed=seed,
+                faults=faults,
+                prompt_ids=prompt,
+                continuation=continuation,
+            ),
+        )
+
+    # ---- what the worker says
+
+    def _on_drain(self) -> None:
+        began = perf_counter()
+        reports = self._worker.reports
+        change = Change(0)
+        while reports and perf_counter() - began < DRAIN_BUDGET:
+            match reports.popleft():
+                case Started(_, tag):
+                    self._job_began = perf_counter()
+                    change |= Change.BUSY if tag == RUN else Change(0)
+                case Progressed(_, _, update):
+                    change |= self._take_in(update)
+                case Ended() as ended:
+                    change |= self._on_ended(ended)
+        if not reports and self._worker.idle:
+            self._drain.stop()
+        change |= self._update_busy()
+        if change:
+            self._tell(change)
+
+    def _update_busy(self) -> Change:
+        slow = perf_counter() - self._job_began > 0.15
+        busy: Busy | None = None
+        if not self._worker.idle and slow and self._job_text:
+            trace = self.trace
+            fraction = None
+            if trace is not None and trace.steps:
+                done = trace.events_in(len(trace.steps) - 1) / len(trace.operations)
+                fraction = done if done < 1 else None
+            busy = Busy(self._job_text, fraction)
+        if busy == self.busy:
+            return Change(0)
+        self.busy = busy
+        return Change.BUSY
+
+    def _take_in(self, update: object) -> Change:
+        match update:
+            case Opened():
+                return self._on_opened(update)
+            case Redrawn(step):
+                if self.run_state is not None:
+                    self.run_state.cut(step.index + 1)
+                    self.run_state.trace.replace_last(step)
+                self.cursor = self._clamped(self.cursor)
+                self.notice.emit(f"A new number was drawn: {step.uniform:.3f}.")
+                return Change.TRACE | Change.SAMPLING | Change.CURSOR
+            case Checked(result):
+                self.checks = tuple(c for c in self.checks if c.name != result.name) + (result,)
+                return Change.CHECKS
+            case StepBegan() | StepEnded() | Event():
+                if self.run_state is not None:
+                    self.run_state.apply(update)
+                    self.cursor = self._clamped(self.cursor)
+                return Change.TRACE
+            case _:
+                if self.run_state is not None:
+                    self.run_state.apply(update)  # type: ignore[arg-type]
+                return Change.TRACE
+
+    def _on_opened(self, opened: Opened) -> Change:
+        engine = opened.loaded.engine
+        changed = self.model is None or self.model.path != str(opened.loaded.path)
+        self.model = ModelInfo.of(opened.loaded)
+        self.run_state = Run(engine, opened.faults)
+        self.faults = opened.faults
+        self.capacity = opened.capacity
+        self.checks = ()
+        self.cursor = None
+        if changed:
+            self.selection = Selection()
+            self.prompt_ids = ()
+            self.breakpoints = frozenset()
+        for warning in opened.loaded.warnings:
+            self.notice.emit(warning)
+        return Change.ALL
+
+    def _on_ended(self, ended: Ended) -> Change:
+        change = Change.BUSY
+        if ended.tag == CHECKS:
+            self.checks_pending = False
+            change |= Change.CHECKS
+        if ended.tag == RUN and self.run_state is not None:
+            if ended.cancelled or ended.refusal is not None or ended.crash:
+                self.run_state.drop_unfinished()
+                self.cursor = self._clamped(self.cursor)
+                change |= Change.TRACE | Change.CURSOR
+            if self._by_hand_next is not None:
+                self.run_state.mark_by_hand(self._by_hand_next)
+                self._by_hand_next = None
+            change |= self._settle()
+            if not ended.cancelled:
+                self._check_if_cheap()
+                change |= Change.CHECKS
+        if ended.cancelled and ended.tag == RUN:
+            self.notice.emit("Cancelled. Everything up to the last complete step is kept.")
+        if ended.refusal is not None:
+            self.notice.emit(_sentence(ended.refusal))
+        if ended.crash:
+            self.crashed.emit(ended.crash)
+        return change
+
+    def _settle(self) -> Change:
+        arrival, self._arrival = self._arrival, None
+        target = None if arrival is None else arrival()
+        if target is None and self.cursor is None and self.trace is not None:
+            target = last(self.trace)
+        if target is None or target == self.cursor:
+            return Change(0)
+        self.cursor = target
+        return Change.CURSOR
+
+    def _check_if_cheap(self) -> None:
+        self.checks = ()
+        if self.model is None or self.trace is None:
+            return
+        if self.model.parameters * self.trace.positions <= CHECKS_UP_TO:
+            self.run_checks()
+
+    def _clamped(self, cursor: Cursor | None) -> Cursor | None:
+        """The same event, or the last one there is."""
+        trace = self.trace
+        if trace is None or cursor is None:
+            return None
+        if cursor.step < len(trace.steps) and cursor.operation < trace.events_in(cursor.step):
+            return cursor
+        return last(trace)
+
+    def _on_play(self) -> None:
+        if self._worker.idle and not self._worker.reports:
+            self.move(1)
+
+
+def _sentence(text: object) -> str:
+    words = str(text).strip()
+    return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")

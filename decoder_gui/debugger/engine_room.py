@@ -1,0 +1,140 @@
+"""What the worker's thread does: the one owner of the session, as jobs that yield updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from decoder_gui.debugger.choosing import generate
+from decoder_gui.debugger.library import open_model
+from decoder_gui.debugger.session import Session, Update
+from model.checkpoints import LoadedModel
+from model.checks import CheckResult, Subject, run_checks
+from model.engine import Array
+from model.sampling import SamplingConfig
+from model.trace import Step
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A model is ready; an empty run of it begins."""
+
+    loaded: LoadedModel
+    capacity: int
+    faults: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Redrawn:
+    """The newest step holds another uniform number."""
+
+    step: Step
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One more check has its verdict."""
+
+    result: CheckResult
+
+
+RoomUpdate = Update | Opened | Redrawn | Checked
+
+
+class EngineRoom:
+    """Owns the model and the session. Every method but the constructor runs in the worker."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+
+    @property
+    def session(self) -> Session:
+        if self._session is None:
+            raise RuntimeError("no model has been opened yet")
+        return self._session
+
+    def open(
+        self, spec: str, *, capacity: int | None, seed: int, faults: frozenset[str] = frozenset()
+    ) -> Iterator[RoomUpdate]:
+        """Open a model; the one in hand stays until the new one is ready."""
+        loaded = open_model(spec)
+        limit = loaded.engine.shape.context_length
+        session = Session(
+            loaded,
+            capacity=None if capacity is None else min(capacity, limit),
+            seed=seed,
+            faults=faults,
+        )
+        self._session = session
+        yield Opened(loaded, session.cache.capacity, faults)
+
+    def rebuild(
+        self,
+        *,
+        capacity: int,
+        seed: int,
+        faults: frozenset[str],
+        prompt_ids: Sequence[int],
+        continuation: Sequence[tuple[int, bool]],
+    ) -> Iterator[RoomUpdate]:
+        """The same tokens again in a new session: another context, or other faults.
+
+        ``continuation`` is (token id, whether a number was drawn for it) per decoded token.
+        """
+        loaded = self.session.loaded
+        session = Session(loaded, capacity=capacity, seed=seed, faults=faults)
+        self._session = session
+        yield Opened(loaded, session.cache.capacity, faults)
+        if prompt_ids:
+            yield from session.prefill(prompt_ids)
+            for token, drawn in continuation:
+                if session.cache.length >= session.cache.capacity:
+                    break
+                yield from session.decode(token, drawn=drawn)
+
+    def prefill(self, token_ids: Sequence[int], seed: int) -> Iterator[RoomUpdate]:
+        """A new prompt, from the seed."""
+        self.session.seed = seed
+        yield from self.session.prefill(token_ids)
+
+    def decode(self, after: int, token_id: int, *, drawn: bool) -> Iterator[RoomUpdate]:
+        """Take a token after a step; whatever came after that step is dropped."""
+        self.session.rewind(after + 1)
+        yield from self.session.decode(token_id, drawn=drawn)
+
+    def generate(
+        self, token_ids: Sequence[int], seed: int, config: SamplingConfig, tokens: int
+    ) -> Iterator[RoomUpdate]:
+        """A new prompt and then tokens chosen by the sampler, ``tokens`` in all."""
+        self.session.seed = seed
+        yield from generate(self.session, token_ids, config, tokens)
+
+    def redraw(self, after: int) -> Iterator[RoomUpdate]:
+        """Hold another uniform number at a step; whatever came after it is dropped."""
+        self.session.rewind(after + 1)
+        yield Redrawn(self.session.redraw())
+
+    def replay(self, step: Step, layer: int, resid_pre: Array) -> Iterator[RoomUpdate]:
+        """Recompute a block that the byte budget left out."""
+        yield from self.session.replay(step, layer, resid_pre)
+
+    def check(
+        self,
+        prompt_ids: Sequence[int],
+        continuation_ids: Sequence[int],
+        sampling: SamplingConfig,
+        names: Sequence[str] | None = None,
+    ) -> Iterator[RoomUpdate]:
+        """Every check on the tokens in hand, one verdict at a time."""
+        session = self.session
+        subject = Subject(
+            engine=session.engine,
+            sound_engine=session.loaded.engine,
+            prompt_ids=tuple(prompt_ids),
+            continuation_ids=tuple(continuation_ids),
+            context=session.cache.capacity,
+            sampling=sampling,
+            faults=session.faults,
+        )
+        for result in run_checks(subject, names):
+            yield Checked(result)
