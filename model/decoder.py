@@ -22,7 +22,7 @@ from model.attention import (
 from model.blueprint import Blueprint
 from model.cache import KvCache
 from model.decoder_operations import decoder_operations
-from model.engine import Activations, Array, TokenIds
+from model.engine import Activations, Array, Cache, TokenIds
 from model.errors import (
     CacheExhausted,
     ContextOverflow,
@@ -32,6 +32,7 @@ from model.errors import (
 )
 from model.layers import gelu_tanh, layer_norm, linear
 from model.operations import Operation
+from model.parameters import decoder_parameter
 from model.shape import ModelShape
 from model.weights import Floats, Weights
 from model.wiring import SOUND, Wiring
@@ -101,6 +102,22 @@ class Decoder:
         return 1e-4
 
     @property
+    def norm(self) -> str:
+        return str(self.blueprint.norm)
+
+    @property
+    def norm_epsilon(self) -> float:
+        return self.blueprint.norm_epsilon
+
+    @property
+    def activation(self) -> str:
+        return str(self.blueprint.activation)
+
+    def parameter(self, name: str) -> Array | None:
+        """A weight by its canonical name, read-only; see :mod:`model.parameters`."""
+        return decoder_parameter(self.weights, self.shape, name)
+
+    @property
     def operations(self) -> tuple[Operation, ...]:
         return decoder_operations(self.blueprint, Decoder.run, Decoder.block)
 
@@ -131,7 +148,7 @@ class Decoder:
         return KvCache(shape.depth, batch, shape.kv_heads, positions, shape.head_dim)
 
     def walk(
-        self, token_ids: TokenIds, cache: KvCache, *, keep: bool = True, all_logits: bool = False
+        self, token_ids: TokenIds, cache: Cache, *, keep: bool = True, all_logits: bool = False
     ) -> Iterator[Activations]:
         """One pass, as :meth:`model.engine.Engine.walk` describes it.
 
@@ -143,19 +160,19 @@ class Decoder:
             EmptyPrompt, UnknownToken, ContextOverflow, CacheExhausted, ShapeMismatch: at once, not
                 when the first operation is asked for.
         """
-        self._check(token_ids, cache)
-        return _quietly(self.run(token_ids, cache, keep, all_logits))
+        own = self._check(token_ids, cache)
+        return _quietly(self.run(token_ids, own, keep, all_logits))
 
-    def forward(self, token_ids: TokenIds, cache: KvCache, *, all_logits: bool = False) -> Array:
+    def forward(self, token_ids: TokenIds, cache: Cache, *, all_logits: bool = False) -> Array:
         """The logits of a pass, (batch, 1 or pos, vocab)."""
-        self._check(token_ids, cache)
+        own = self._check(token_ids, cache)
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            for activations in self.run(token_ids, cache, False, all_logits):
+            for activations in self.run(token_ids, own, False, all_logits):
                 last = activations
         return last.arrays["logits"]
 
     def replay_block(
-        self, layer: int, resid_pre: Array, first: int, cache: KvCache
+        self, layer: int, resid_pre: Array, first: int, cache: Cache
     ) -> Iterator[Activations]:
         """One block of an earlier pass again; see :meth:`model.engine.Engine.replay_block`.
 
@@ -300,8 +317,10 @@ class Decoder:
         yield record(by_head)
         return mixed.reshape(batch, count, heads * width)
 
-    def _check(self, token_ids: TokenIds, cache: KvCache) -> None:
-        """Every reason to refuse a pass before it starts."""
+    def _check(self, token_ids: TokenIds, cache: Cache) -> KvCache:
+        """The cache, after every reason to refuse a pass before it starts."""
+        if not isinstance(cache, KvCache):
+            raise ShapeMismatch(f"a {type(cache).__name__} is not a cache of this engine")
         if token_ids.ndim != 2:
             raise ShapeMismatch(f"token ids need the axes (batch, pos), not {token_ids.ndim} axes")
         batch, count = token_ids.shape
@@ -323,6 +342,7 @@ class Decoder:
             raise CacheExhausted(end - 1, cache.capacity)
         if end > self.shape.context_length:
             raise ContextOverflow(end, self.shape.context_length)
+        return cache
 
 
 def _quietly(activations: Iterator[Activations]) -> Iterator[Activations]:

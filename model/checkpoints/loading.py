@@ -1,0 +1,189 @@
+"""What a checkpoint becomes, and the two lists that the modules of this folder register in."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from model.blueprint import Blueprint
+from model.engine import Engine
+from model.errors import CheckpointError
+from model.tokenizers import Tokenizer
+
+Config = Mapping[str, Any]
+
+REFUSED = {
+    ".bin": "a PyTorch pickle",
+    ".pt": "a PyTorch pickle",
+    ".pth": "a PyTorch pickle",
+    ".ckpt": "a PyTorch pickle",
+    ".pkl": "a pickle",
+    ".h5": "a Keras file",
+    ".msgpack": "a Flax file",
+    ".onnx": "an ONNX graph",
+    ".gguf": "a GGUF file",
+    ".npz": "a NumPy archive",
+}
+"""What files that are not read are, by their ending."""
+
+PICKLES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl"})
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model that is ready to run.
+
+    Attributes:
+        name: what to call it: the name of its folder.
+        family: what sort of model it is, e.g. ``GPT-2``.
+        engine: runs it.
+        tokenizer: its own, or one that reads lists of ids if it came without.
+        path: the folder or file that it was read from.
+        added_bos: the id that belongs in front of every prompt, None if the family has none.
+        warnings: one sentence each on what is doubtful but no reason to refuse, such as a NaN.
+    """
+
+    name: str
+    family: str
+    engine: Engine
+    tokenizer: Tokenizer
+    path: Path
+    added_bos: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TensorSource:
+    """Where a weight lies in a file, and whether it has to be turned to (in, out)."""
+
+    name: str
+    transposed: bool = False
+
+
+class Family(Protocol):
+    """A family of models: a map of names plus a blueprint, and nothing else."""
+
+    @property
+    def label(self) -> str:
+        """What a window shows, e.g. ``GPT-2``."""
+        ...
+
+    @property
+    def model_type(self) -> str:
+        """The value of ``model_type`` in a config.json of this family."""
+        ...
+
+    def blueprint(self, config: Config, source: Path) -> Blueprint:
+        """Sizes and parts from a config.json.
+
+        Raises:
+            CheckpointError: a field is missing, malformed, or asks for what is not computed here.
+        """
+        ...
+
+    def sources(self, blueprint: Blueprint, present: frozenset[str]) -> dict[str, TensorSource]:
+        """Where each weight of :func:`model.weights.weight_shapes` lies, given the names there."""
+        ...
+
+    def ignored(self, name: str) -> bool:
+        """Whether a tensor is no weight, such as a stored mask, and may be passed over."""
+        ...
+
+    def added_bos(self, config: Config) -> int | None:
+        """The id that belongs in front of every prompt."""
+        ...
+
+
+@dataclass(frozen=True)
+class Format:
+    """A way to store a model: whether a path is one, and how it is opened."""
+
+    name: str
+    recognises: Callable[[Path], bool]
+    open: Callable[[Path], LoadedModel]
+
+
+_families: dict[str, Family] = {}
+_formats: dict[str, Format] = {}
+
+
+def register_family(family: Family) -> None:
+    """Make a family known by its ``model_type``."""
+    _families[family.model_type] = family
+
+
+def register_format(format_: Format) -> None:
+    """Make a format known."""
+    _formats[format_.name] = format_
+
+
+@cache
+def _import_all() -> None:
+    package = importlib.import_module("model.checkpoints")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"model.checkpoints.{module.name}")
+
+
+def family_of(model_type: object, source: Path) -> Family:
+    """The family that a config.json names.
+
+    Raises:
+        CheckpointError: no family of that name is known.
+    """
+    _import_all()
+    if not isinstance(model_type, str) or model_type not in _families:
+        raise CheckpointError(
+            f"{source}: model_type is {model_type!r}; known are {', '.join(sorted(_families))}"
+        )
+    return _families[model_type]
+
+
+def open_checkpoint(path: str | Path) -> LoadedModel:
+    """Open a model folder, or the weights file in it.
+
+    Nothing in it is ever executed: pickles are refused by their content, whatever their name.
+
+    Raises:
+        CheckpointError: one sentence that says which file and which part of it cannot be used.
+    """
+    _import_all()
+    place = Path(path).expanduser()
+    if not place.exists():
+        raise CheckpointError(f"{place}: there is no such file or folder")
+    for format_ in _formats.values():
+        if format_.recognises(place):
+            try:
+                return format_.open(place)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise CheckpointError(f"{error.filename or place}: {reason}") from None
+            except MemoryError:
+                raise CheckpointError(f"{place}: not enough memory to hold it") from None
+    raise CheckpointError(_why_not(place))
+
+
+def _why_not(place: Path) -> str:
+    """Why nothing here can be opened, and what to do about it."""
+    if place.is_dir():
+        files = sorted(place.iterdir())
+        found = next((file for file in files if file.suffix in REFUSED), None)
+        if found is None:
+            return f"{place}: there is no model.safetensors in this folder"
+        return f"{place}: there is no model.safetensors in this folder, only {_refusal(found)}"
+    if place.suffix in REFUSED:
+        return f"{place.parent}: {_refusal(place)}"
+    return f"{place}: not a model; open a folder with config.json and model.safetensors"
+
+
+def _refusal(file: Path) -> str:
+    if file.suffix in PICKLES:
+        return (
+            f"{file.name}, {REFUSED[file.suffix]}, which is never opened because opening it can "
+            "run code; save the model as safetensors first (save_pretrained does)"
+        )
+    return f"{file.name}, {REFUSED[file.suffix]}, which is not read; save it as safetensors first"
