@@ -1,0 +1,65 @@
+"""The Forward pass panel: the operations of the step in hand, and the code of the current one."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from decoder_gui.context import AppContext, Change
+from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.panels.base import Panel, Place, register
+from decoder_gui.viewdata.forward_pass import ForwardPassView, build_forward_pass
+from decoder_gui.widgets.operation_tree import OperationTree
+from decoder_gui.widgets.source_view import SourceView
+
+EMPTY = "Nothing has been computed yet. Enter a prompt and choose Prefill."
+
+
+@register
+class ForwardPassPanel(Panel):
+    """Where in the forward pass the cursor stands; a click on an operation goes there."""
+
+    panel_id = "forward-pass"
+    title = "Forward pass"
+    place = Place.LEFT
+    wants = Change.TRACE | Change.CURSOR | Change.STYLE | Change.MODEL
+
+    def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
+        super().__init__(context, parent)
+        self.tree = OperationTree()
+        self.source = SourceView()
+        self.empty = QLabel(EMPTY)
+        self.empty.setWordWrap(True)
+        self.empty.setProperty("kind", "muted")
+        self.source.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.tree.chosen.connect(self._go_to)
+        self.tree.resized.connect(self._limit_tree)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.addWidget(self.empty)
+        self._layout.addWidget(self.tree, 3)
+        self._layout.addWidget(self.source, 2)
+        self._layout.addStretch(0)
+
+    def redraw(self, changes: Change) -> None:
+        moment, style = self.context.moment, self.context.style
+        view: ForwardPassView | None = None if moment is None else build_forward_pass(moment)
+        self.empty.setVisible(view is None)
+        self.tree.setVisible(view is not None)
+        self.source.setVisible(view is not None)
+        if changes & Change.STYLE:
+            self._layout.setSpacing(style.px(10))
+        self.tree.set_view(view, style)
+        if view is None:
+            self.set_caption(self.title)
+            return
+        self.source.set_explanation(view.source, view.formula, view.sentence, style)
+        self.set_caption(view.title, view.hint)
+
+    def _limit_tree(self) -> None:
+        """The tree is never taller than its rows, so that the source follows right under it."""
+        self.tree.setMaximumHeight(self.tree.sizeHint().height())
+
+    def _go_to(self, operation: int) -> None:
+        cursor, trace = self.context.cursor, self.context.trace
+        if cursor is not None and trace is not None and operation < trace.events_in(cursor.step):
+            self.context.seek(Cursor(cursor.step, operation))

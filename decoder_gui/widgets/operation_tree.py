@@ -1,0 +1,359 @@
+"""The operations of a step as a tree of painted rows: done, in hand, to come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QFocusEvent,
+    QFontMetrics,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QToolTip, QWidget
+
+from decoder_gui.theme.style import Face, Style
+from decoder_gui.viewdata.forward_pass import (
+    BlockRow,
+    ForwardPassView,
+    OperationRow,
+    Progress,
+)
+from decoder_gui.widgets.marks import Mark, draw_mark
+
+ROW, MARK, RADIUS = 23, 9, 4
+LEFT, INDENT, TEXT, RIGHT, GAP = 6, 16, 26, 6, 8
+LEAST_ROWS = 6
+KEYS = {
+    Qt.Key.Key_Up,
+    Qt.Key.Key_Down,
+    Qt.Key.Key_Left,
+    Qt.Key.Key_Right,
+    Qt.Key.Key_Home,
+    Qt.Key.Key_End,
+    Qt.Key.Key_Return,
+    Qt.Key.Key_Enter,
+    Qt.Key.Key_Space,
+}
+
+
+@dataclass(frozen=True)
+class ShownRow:
+    """One visible row, as it is drawn: what tests and the accessible text read."""
+
+    row: OperationRow | BlockRow
+    depth: int
+    label: str
+    detail: str
+    progress: Progress
+    current: bool  # the row in hand, drawn inverse
+    opened: bool | None  # None where there is nothing to open
+
+    @property
+    def words(self) -> str:
+        opened = {None: "", True: ", open", False: ", closed"}[self.opened]
+        detail = f", {self.detail}" if self.detail else ""
+        return f"{self.label}{detail}, {self.progress.value}{opened}"
+
+
+class OperationTree(QAbstractScrollArea):
+    """Rows of operations; blocks open and close, the block in hand opens by itself.
+
+    Only Tab brings the keyboard here: a click must not take Left and Right away from stepping.
+
+    Signals:
+        chosen(int): an operation was clicked or activated; its index.
+        resized(): the number of rows, or their height, is another one.
+    """
+
+    chosen = Signal(int)
+    resized = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._style = Style()
+        self._view: ForwardPassView | None = None
+        self._opened: set[int] = set()  # by the user
+        self._closed: set[int] = set()  # by the user, while open by itself
+        self._rows: tuple[ShownRow, ...] = ()
+        self._focused = 0
+        self._hovered = -1
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.setFrameShape(QAbstractScrollArea.Shape.NoFrame)
+        self.viewport().setAutoFillBackground(False)
+        self.viewport().setMouseTracking(True)
+        self.setAccessibleName("Operations of the step in hand")
+        self._measure()
+
+    def set_view(self, view: ForwardPassView | None, style: Style) -> None:
+        """Show a step; keeps what the user opened, and scrolls to the row in hand."""
+        if style != self._style:
+            self._style = style
+            self._measure()
+        before = self._view.open_layer if self._view else None
+        if view is None or view.open_layer != before:
+            self._closed.clear()
+        self._view = view
+        self._lay_out()
+        current = next((i for i, row in enumerate(self._rows) if row.current), None)
+        if current is not None:
+            self.setAccessibleDescription(self._rows[current].words)
+            self._reveal(current)
+
+    def shown_rows(self) -> tuple[ShownRow, ...]:
+        """The rows as they are drawn, top to bottom, those scrolled away included."""
+        return self._rows
+
+    def row_rect(self, index: int) -> QRect:
+        """Where a row is drawn, in the coordinates of the viewport."""
+        top = index * self._height - self.verticalScrollBar().value()
+        return QRect(0, top, self.viewport().width(), self._height)
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._style.px(240), max(len(self._rows), LEAST_ROWS) * self._height)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._style.px(150), LEAST_ROWS * self._height)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._set_range()
+        current = next((i for i, row in enumerate(self._rows) if row.current), None)
+        if current is not None:
+            self._reveal(current)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self.viewport())
+        first = max(0, self.verticalScrollBar().value() // self._height)
+        count = self.viewport().height() // self._height + 2
+        for index in range(first, min(first + count, len(self._rows))):
+            self._paint_row(painter, index)
+
+    def _paint_row(self, painter: QPainter, index: int) -> None:
+        row, style = self._rows[index], self._style
+        rect, px, colour = self.row_rect(index), style.px, style.colour
+        text = "inverse_text" if row.current else "text"
+        if row.progress is Progress.TO_COME:
+            text = "faint"
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        if row.current:
+            painter.setBrush(colour("inverse"))
+            painter.drawRoundedRect(QRectF(rect), px(RADIUS), px(RADIUS))
+        elif index == self._hovered:
+            painter.setBrush(colour("text", 0.07))
+            painter.drawRoundedRect(QRectF(rect), px(RADIUS), px(RADIUS))
+        if self.hasFocus() and index == self._focused:
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(colour("accent"), px(1.5)))
+            painter.drawRoundedRect(QRectF(rect).adjusted(1, 1, -1, -1), px(RADIUS), px(RADIUS))
+
+        indent = row.depth * px(INDENT)
+        middle = rect.center().y() + 1
+        box = QRectF(px(LEFT) + indent, middle - px(MARK) / 2, px(MARK), px(MARK))
+        mark, tone = self._mark(row)
+        width = 1.2 if mark is Mark.DOT else 1.4
+        draw_mark(painter, mark, box, colour(tone), width * style.scale)
+        right = rect.right() - px(RIGHT)
+        if row.opened is not None:
+            square = QRectF(right - px(MARK), box.y(), px(MARK), px(MARK))
+            chevron = Mark.CHEVRON_DOWN if row.opened else Mark.CHEVRON_RIGHT
+            draw_mark(
+                painter, chevron, square, colour(text if row.current else "faint"), style.scale
+            )
+            right -= px(MARK)
+
+        label, detail = self._texts(row, index)
+        area = QRect(px(TEXT) + indent, rect.y(), right - px(TEXT) - indent, rect.height())
+        painter.setPen(colour(text))
+        painter.setFont(self._strong if row.current else self._body)
+        flags = Qt.AlignmentFlag.AlignVCenter
+        painter.drawText(area, flags | Qt.AlignmentFlag.AlignLeft, label)
+        if detail:
+            muted = "muted" if row.progress is Progress.DONE else text
+            painter.setPen(colour(muted))
+            painter.setFont(self._mono)
+            painter.drawText(area, flags | Qt.AlignmentFlag.AlignRight, detail)
+
+    def _texts(self, row: ShownRow, index: int) -> tuple[str, str]:
+        """Label and detail, elided to fit beside each other; the label gives way first."""
+        px = self._style.px
+        metrics = self._strong_metrics if row.current else self._body_metrics
+        room = self.viewport().width() - px(TEXT) - row.depth * px(INDENT) - 2 * px(RIGHT)
+        detail = self._mono_metrics.elidedText(
+            row.detail, Qt.TextElideMode.ElideRight, int(room * 0.62)
+        )
+        taken = self._mono_metrics.horizontalAdvance(detail) + px(GAP) if detail else 0
+        label = metrics.elidedText(row.label, Qt.TextElideMode.ElideRight, room - taken)
+        return label, detail
+
+    @staticmethod
+    def _mark(row: ShownRow) -> tuple[Mark, str]:
+        if row.current:
+            return Mark.NOW, "inverse_text"
+        if row.progress is Progress.NOW:
+            return Mark.OPEN, "text"
+        return (Mark.TICK, "good") if row.progress is Progress.DONE else (Mark.DOT, "faint")
+
+    def event(self, event: QEvent) -> bool:
+        # While the keyboard is here, the arrows belong to the tree and not to the window.
+        if (
+            event.type() is QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.key() in KEYS
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            index = self._row_at(event.pos())
+            row = self._rows[index] if index >= 0 else None
+            whole = "" if row is None else f"{row.label}  {row.detail}".strip()
+            cut = row is not None and self._texts(row, index) != (row.label, row.detail)
+            QToolTip.showText(event.globalPos(), whole if cut else "", self.viewport())
+            return True
+        if event.type() is QEvent.Type.Leave:
+            self._hover(-1)
+        return super().viewportEvent(event)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self._hover(self._row_at(event.position().toPoint()))
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() is Qt.MouseButton.LeftButton:
+            index = self._row_at(event.position().toPoint())
+            if index >= 0:
+                self._focused = index
+                self._activate(index)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        key = event.key()
+        if key not in KEYS or not self._rows:
+            super().keyPressEvent(event)
+            return
+        row, last = self._rows[self._focused], len(self._rows) - 1
+        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space):
+            self._activate(self._focused)
+        elif key == Qt.Key.Key_Right and isinstance(row.row, BlockRow):
+            self._set_open(row.row.layer, True)
+        elif key == Qt.Key.Key_Left and isinstance(row.row, BlockRow):
+            self._set_open(row.row.layer, False)
+        elif key == Qt.Key.Key_Left and row.depth:
+            self._focus(next(i for i in range(self._focused, -1, -1) if not self._rows[i].depth))
+        elif key in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+            self._focus(self._focused + (1 if key == Qt.Key.Key_Down else -1))
+        elif key in (Qt.Key.Key_Home, Qt.Key.Key_End):
+            self._focus(0 if key == Qt.Key.Key_Home else last)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        current = next((i for i, row in enumerate(self._rows) if row.current), None)
+        if current is not None:
+            self._focused = current
+        self.viewport().update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.viewport().update()
+
+    def _activate(self, index: int) -> None:
+        row = self._rows[index]
+        if isinstance(row.row, BlockRow):
+            self._set_open(row.row.layer, not row.opened)
+        else:
+            self.chosen.emit(row.row.index)
+
+    def _set_open(self, layer: int, opened: bool) -> None:
+        by_itself = self._view is not None and self._view.open_layer == layer
+        if opened:
+            self._closed.discard(layer)
+            if not by_itself:
+                self._opened.add(layer)
+        else:
+            self._opened.discard(layer)
+            if by_itself:
+                self._closed.add(layer)
+        self._lay_out()
+
+    def _focus(self, index: int) -> None:
+        self._focused = max(0, min(index, len(self._rows) - 1))
+        self.setAccessibleDescription(self._rows[self._focused].words)
+        self._reveal(self._focused)
+        self.viewport().update()
+
+    def _hover(self, index: int) -> None:
+        if index != self._hovered:
+            self._hovered = index
+            self.viewport().update()
+
+    def _row_at(self, point: QPoint) -> int:
+        index = (point.y() + self.verticalScrollBar().value()) // self._height
+        return index if 0 <= index < len(self._rows) else -1
+
+    def _lay_out(self) -> None:
+        """Work out the visible rows of the view in hand."""
+        before = len(self._rows)
+        rows: list[ShownRow] = []
+        for row in self._view.rows if self._view else ():
+            if isinstance(row, OperationRow):
+                rows.append(_operation(row, 0))
+                continue
+            by_itself = self._view is not None and self._view.open_layer == row.layer
+            opened = row.layer in self._opened or (by_itself and row.layer not in self._closed)
+            current = row.progress is Progress.NOW and not opened
+            rows.append(ShownRow(row, 0, row.label, "", row.progress, current, opened))
+            if opened:
+                rows.extend(_operation(each, 1) for each in row.operations)
+        self._rows = tuple(rows)
+        self._focused = max(0, min(self._focused, len(rows) - 1))
+        if len(rows) != before:
+            self.updateGeometry()
+            self.resized.emit()
+        self._set_range()
+        self.viewport().update()
+
+    def _set_range(self) -> None:
+        bar, page = self.verticalScrollBar(), self.viewport().height()
+        bar.setRange(0, max(0, len(self._rows) * self._height - page))
+        bar.setPageStep(page)
+        bar.setSingleStep(self._height)
+
+    def _reveal(self, index: int) -> None:
+        """Scroll so that a row and its neighbours are in sight."""
+        bar, page = self.verticalScrollBar(), self.viewport().height()
+        top, bottom = (index - 1) * self._height, (index + 2) * self._height
+        if top < bar.value():
+            bar.setValue(top)
+        elif bottom > bar.value() + page:
+            bar.setValue(bottom - page)
+
+    def _measure(self) -> None:
+        font = self._style.font
+        self._height = self._style.px(ROW)
+        self._body, self._strong, self._mono = (
+            font(Face.BODY),
+            font(Face.STRONG),
+            font(Face.MONO_SMALL),
+        )
+        self._body_metrics, self._strong_metrics, self._mono_metrics = (
+            QFontMetrics(self._body),
+            QFontMetrics(self._strong),
+            QFontMetrics(self._mono),
+        )
+        self.updateGeometry()
+        self.resized.emit()
+
+
+def _operation(row: OperationRow, depth: int) -> ShownRow:
+    current = row.progress is Progress.NOW
+    return ShownRow(row, depth, row.label, row.detail, row.progress, current, None)

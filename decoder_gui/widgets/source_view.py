@@ -1,0 +1,189 @@
+"""The code that computed an operation, its formula, and one plain sentence."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import QFontMetrics, QHelpEvent, QPainter, QPaintEvent, QResizeEvent, QWheelEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolTip, QVBoxLayout, QWidget
+
+from decoder_gui.theme.style import Face, Style
+from model.operations import SourceLines
+
+LINE, PAD, RADIUS, SIDE = 18, 6, 6, 8
+LEAST_LINES, MOST_LINES = 3, 9
+
+
+class CodeLines(QWidget):
+    """Source lines with their numbers, as many around the marked one as there is room for.
+
+    Lines that are too long are cut with an ellipsis, move with the wheel and Shift, and are whole
+    in the tooltip.
+    """
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._style = Style()
+        self._source: SourceLines | None = None
+        self._lines: tuple[str, ...] = ()
+        self._shift = 0
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+
+    def set_source(self, source: SourceLines | None, style: Style) -> None:
+        """Show lines; None says that there are none."""
+        if style != self._style:
+            self._style = style
+            self.updateGeometry()
+        if source != self._source:
+            self._source = source
+            lines = () if source is None else source.lines
+            # The blank lines that dedent empties are of no interest; their numbers are.
+            self._lines = tuple(dedent("\n".join(lines)).split("\n")) if lines else ()
+            self._shift = 0
+            marked = "" if source is None else self._lines[source.marked].strip()
+            self.setAccessibleName("Source of the operation in hand")
+            self.setAccessibleDescription(marked)
+        self.update()
+
+    def shown_lines(self) -> tuple[tuple[int, str, bool], ...]:
+        """The lines in sight: number in the file, text, whether it is the marked one."""
+        source = self._source
+        if source is None:
+            return ()
+        first, last = self._window()
+        return tuple(
+            (source.first_line + i, self._lines[i], i == source.marked) for i in range(first, last)
+        )
+
+    def sizeHint(self) -> QSize:
+        px = self._style.px
+        return QSize(px(220), MOST_LINES * px(LINE) + 2 * px(PAD))
+
+    def minimumSizeHint(self) -> QSize:
+        px = self._style.px
+        return QSize(px(120), LEAST_LINES * px(LINE) + 2 * px(PAD))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.update()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        delta = event.angleDelta()
+        sideways = delta.x() or (
+            delta.y() if event.modifiers() & Qt.KeyboardModifier.ShiftModifier else 0
+        )
+        if not sideways:
+            event.ignore()
+            return
+        longest = max((len(line) for line in self._lines), default=0)
+        self._shift = max(0, min(longest - 8, self._shift - sideways // 30))
+        self.update()
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            shown = self.shown_lines()
+            index = (event.pos().y() - self._style.px(PAD)) // self._style.px(LINE)
+            QToolTip.showText(
+                event.globalPos(), shown[index][1].strip() if 0 <= index < len(shown) else "", self
+            )
+            return True
+        return super().event(event)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        style, px, colour = self._style, self._style.px, self._style.colour
+        shown = self.shown_lines()
+        line, pad = px(LINE), px(PAD)
+        height = max(len(shown), 1) * line + 2 * pad
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(colour("sunken"))
+        painter.drawRoundedRect(QRectF(0, 0, self.width(), height), px(RADIUS), px(RADIUS))
+        font = style.font(Face.MONO)
+        metrics = QFontMetrics(font)
+        painter.setFont(font)
+        flags = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+        if not shown:
+            painter.setPen(colour("muted"))
+            painter.drawText(QRect(px(SIDE), pad, self.width(), line), flags, "no source text")
+            return
+        gutter = metrics.horizontalAdvance(str(shown[-1][0]))
+        room = self.width() - gutter - 3 * px(SIDE)
+        for i, (number, text, marked) in enumerate(shown):
+            top = pad + i * line
+            if marked:
+                painter.fillRect(QRect(0, top, self.width(), line), colour("inverse"))
+            painter.setPen(colour("inverse_text" if marked else "muted"))
+            painter.drawText(
+                QRect(px(SIDE), top, gutter, line),
+                Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight,
+                str(number),
+            )
+            painter.setPen(colour("inverse_text" if marked else "text"))
+            cut = metrics.elidedText(text[self._shift :], Qt.TextElideMode.ElideRight, room)
+            painter.drawText(QRect(gutter + 2 * px(SIDE), top, room, line), flags, cut)
+
+    def _window(self) -> tuple[int, int]:
+        """Which lines fit, with the marked one in the middle."""
+        assert self._source is not None
+        px, total = self._style.px, len(self._lines)
+        fitting = (self.height() - 2 * px(PAD)) // px(LINE)
+        count = max(LEAST_LINES, min(fitting, MOST_LINES, total))
+        first = max(0, min(self._source.marked - count // 2, total - count))
+        return first, min(first + count, total)
+
+
+class SourceView(QWidget):
+    """Header with the file's name, code, formula and sentence, one under the other."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.heading = QLabel("Source")
+        self.file = QLabel()
+        self.code = CodeLines()
+        self.formula = QLabel()
+        self.sentence = QLabel()
+        self._style: Style | None = None
+        for label in (self.formula, self.sentence):
+            label.setWordWrap(True)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
+            label.setTextFormat(Qt.TextFormat.PlainText)
+        self.formula.setAccessibleName("Formula of the operation in hand")
+        self.sentence.setAccessibleName("What the operation in hand does")
+        head = QHBoxLayout()
+        head.addWidget(self.heading)
+        head.addStretch(1)
+        head.addWidget(self.file)
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.addLayout(head)
+        self._layout.addWidget(self.code, 1)
+        self._layout.addWidget(self.formula)
+        self._layout.addWidget(self.sentence)
+
+    def set_explanation(
+        self, source: SourceLines | None, formula: str, sentence: str, style: Style
+    ) -> None:
+        """Show an operation's code, formula and sentence."""
+        if style != self._style:
+            self._style = style
+            self._dress(style)
+        self.file.setText("" if source is None else source.file)
+        self.code.set_source(source, style)
+        self.formula.setText(formula)
+        self.sentence.setText(sentence)
+
+    def _dress(self, style: Style) -> None:
+        self._layout.setSpacing(style.px(8))
+        for label, face, role in (
+            (self.heading, Face.TITLE, "muted"),
+            (self.file, Face.SMALL, "muted"),
+            (self.formula, Face.MONO, "text"),
+            (self.sentence, Face.BODY, "muted"),
+        ):
+            label.setFont(style.font(face))
+            palette = label.palette()
+            palette.setColor(label.foregroundRole(), style.colour(role))
+            label.setPalette(palette)
