@@ -1,0 +1,500 @@
+"""The timeline: a block for each step, the playhead, breakpoints, and one more token at the end."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QColor,
+    QContextMenuEvent,
+    QFocusEvent,
+    QFontMetricsF,
+    QHelpEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
+
+from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.theme.palette import blend, contrast
+from decoder_gui.theme.style import Face, Style
+from decoder_gui.viewdata.timeline import EMPTY, Block, TimelineView
+from model.trace import Phase
+
+# Pixels at scale 1, as in the design picture.
+MARGIN = 8.0
+PREFILL_WIDTH = (130.0, 300.0)  # least and most
+DECODE_WIDTH = (26.0, 118.0)
+END_WIDTH = 92.0
+GAP, PREFILL_GAP = 4.0, 6.0
+STRIP = 9.0  # where breakpoints are set, above the blocks
+BLOCK_TOP, BLOCK_HEIGHT = 13.0, 22.0
+DONE_TOP, DONE_HEIGHT = 39.0, 4.0
+HEIGHT = 47.0
+DRAG_INTERVAL = 16  # ms between two journeys while dragging
+
+
+@dataclass(frozen=True)
+class Span:
+    """Where a block lies, in pixels of the whole timeline (before scrolling)."""
+
+    left: float
+    width: float
+
+    @property
+    def right(self) -> float:
+        return self.left + self.width
+
+
+class Timeline(QWidget):
+    """Travel through a run by pointing, dragging or keys.
+
+    With many tokens the blocks become narrower; past the least width the timeline scrolls along
+    with the playhead.
+
+    Signals:
+        seek_requested(step, operation): travel to an event; while dragging at most every 16 ms.
+        breakpoint_toggled(step, operation): set or clear a breakpoint.
+        decode_requested(): decode one more token.
+    """
+
+    seek_requested = Signal(int, int)
+    breakpoint_toggled = Signal(int, int)
+    decode_requested = Signal()
+
+    def __init__(self, style: Style, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._style = style
+        self._view = EMPTY
+        self._spans: list[Span] = []
+        self._end = Span(0, 0)
+        self._offset = 0.0
+        self._hover: Cursor | None = None
+        self._dragging = False
+        self._wanted: Cursor | None = None
+        self._throttle = QTimer(self)
+        self._throttle.setSingleShot(True)
+        self._throttle.setInterval(DRAG_INTERVAL)
+        self._throttle.timeout.connect(self._send)
+        self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Timeline")
+
+    # ---- what it shows
+
+    def set_view(self, view: TimelineView, style: Style) -> None:
+        """Show a moment; the playhead is brought into sight when it moved."""
+        moved = view.cursor != self._view.cursor
+        same = view.blocks == self._view.blocks and style == self._style
+        if view == self._view and style == self._style:
+            return
+        restyled = style != self._style
+        self._view, self._style = view, style
+        if not same or bool(view.end_text) != (self._end.width > 0):
+            self._arrange()
+        if restyled:
+            self.updateGeometry()
+        if moved and not self._dragging:
+            self._follow()
+        self._describe()
+        self.update()
+
+    def shown_text(self, step: int) -> str:
+        """The words on a block as they fit, elided where they do not; empty where none do."""
+        return self._fitting(self._view.blocks[step], self._spans[step].width)
+
+    def block_box(self, step: int) -> QRectF:
+        """Where a block is drawn in the widget, in device-independent pixels."""
+        span, px = self._spans[step], self._style.px
+        return QRectF(span.left - self._offset, px(BLOCK_TOP), span.width, px(BLOCK_HEIGHT))
+
+    def end_box(self) -> QRectF:
+        """Where ``+ decode`` is drawn."""
+        px = self._style.px
+        return QRectF(
+            self._end.left - self._offset, px(BLOCK_TOP), self._end.width, px(BLOCK_HEIGHT)
+        )
+
+    def event_x(self, cursor: Cursor) -> float:
+        """Where an event lies in the widget: the playhead's place when it is in hand."""
+        span = self._spans[cursor.step]
+        return span.left + self._view.fraction(cursor) * span.width - self._offset
+
+    def event_at(self, x: float) -> Cursor | None:
+        """The recorded event nearest to a place in the widget, None on an empty timeline."""
+        if not self._spans:
+            return None
+        x += self._offset
+        step = max(0, bisect_right([span.left for span in self._spans], x) - 1)
+        span = self._spans[step]
+        return self._view.event_at(step, (x - span.left) / span.width)
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._style.px(600), self._style.px(HEIGHT))
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._style.px(200), self._style.px(HEIGHT))
+
+    # ---- arrangement
+
+    def _arrange(self) -> None:
+        px, blocks = self._style.px, self._view.blocks
+        margin = px(MARGIN)
+        decodes = [block for block in blocks if block.phase is Phase.DECODE]
+        prefills = len(blocks) - len(decodes)
+        end = px(END_WIDTH) if self._view.end_text else 0
+        gaps = px(GAP) * len(blocks) + prefills * (px(PREFILL_GAP) - px(GAP))
+        room = self.width() - 2 * margin - end - gaps
+        prefill, decode = (float(px(most)) for _, most in (PREFILL_WIDTH, DECODE_WIDTH))
+        if prefills * prefill + len(decodes) * decode > room:
+            # The prefill block gives way first, then the decoded tokens share what is left.
+            rest = room - len(decodes) * decode
+            prefill = max(px(PREFILL_WIDTH[0]), min(prefill, rest / max(1, prefills)))
+            if decodes:
+                share = (room - prefills * prefill) / len(decodes)
+                decode = max(px(DECODE_WIDTH[0]), min(decode, share))
+        self._spans = []
+        x = float(margin)
+        for block in blocks:
+            width = prefill if block.phase is Phase.PREFILL else decode
+            self._spans.append(Span(x, width))
+            x += width + px(PREFILL_GAP if block.phase is Phase.PREFILL else GAP)
+        self._end = Span(x, end)
+        self._scroll_to(self._offset)
+
+    def _total(self) -> float:
+        return self._end.right + self._style.px(MARGIN)
+
+    def _scroll_to(self, offset: float) -> None:
+        offset = max(0.0, min(offset, self._total() - self.width()))
+        if offset != self._offset:
+            self._offset = offset
+            self.update()
+
+    def _follow(self) -> None:
+        cursor = self._view.cursor
+        if cursor is None or cursor.step >= len(self._spans):
+            return
+        span, edge = self._spans[cursor.step], self._style.px(MARGIN + END_WIDTH + GAP)
+        if span.right + edge > self._offset + self.width():
+            self._scroll_to(span.right + edge - self.width())
+        if span.left - self._style.px(MARGIN) < self._offset:
+            self._scroll_to(span.left - self._style.px(MARGIN))
+
+    def _describe(self) -> None:
+        view = self._view
+        if view.cursor is None:
+            self.setAccessibleDescription("Nothing has been computed yet")
+            return
+        self.setAccessibleDescription(
+            f"{view.describe(view.cursor)}. {len(view.blocks)} steps recorded, "
+            f"{len(view.breakpoints)} breakpoints."
+        )
+
+    # ---- painting
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if not self._view.blocks:
+            painter.setFont(self._style.font(Face.SMALL))
+            painter.setPen(self._style.colour("muted"))
+            painter.drawText(
+                self.rect().adjusted(self._style.px(MARGIN), 0, 0, 0),
+                Qt.AlignmentFlag.AlignVCenter,
+                "Nothing has been computed yet. Prefill runs the prompt.",
+            )
+        else:
+            self._paint_blocks(painter)
+            self._paint_end(painter)
+            self._paint_breakpoints(painter)
+            self._paint_playhead(painter)
+        if self.hasFocus():
+            painter.setPen(QPen(self._style.colour("outline"), 2))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            radius = self._style.px(4)
+            painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), radius, radius)
+
+    def block_colours(self, block: Block) -> tuple[str, str]:
+        """Ground and text of a block: the step in hand strongest, steps to come only a hint."""
+        palette = self._style.palette
+        phase = "prefill" if block.phase is Phase.PREFILL else "decode"
+        here = -1 if self._view.cursor is None else self._view.cursor.step
+        opacity = 1.0 if block.step == here else (0.75 if block.step < here else 0.16)
+        ground = blend(getattr(palette, phase), palette.window, opacity)
+        candidates = (getattr(palette, f"{phase}_text"), palette.text, palette.inverse_text)
+        return ground, max(candidates, key=lambda colour: contrast(colour, ground))
+
+    def _paint_blocks(self, painter: QPainter) -> None:
+        style = self._style
+        here = -1 if self._view.cursor is None else self._view.cursor.step
+        painter.setFont(style.font(Face.TITLE))
+        radius = style.px(3)
+        lefts = [span.left for span in self._spans]
+        begin = max(0, bisect_right(lefts, self._offset) - 1)
+        for block in self._view.blocks[begin:]:
+            box = self.block_box(block.step)
+            if box.left() > self.width():
+                break
+            ground, text = self.block_colours(block)
+            painter.setBrush(QColor(ground))
+            if block.step > here:  # a frame besides: colour is not the only sign of what is to come
+                name = "prefill" if block.phase is Phase.PREFILL else "decode"
+                painter.setPen(QPen(style.colour(name), 1))
+                painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), radius, radius)
+            else:
+                painter.setPen(Qt.PenStyle.NoPen)
+                painter.drawRoundedRect(box, radius, radius)
+            label = self._fitting(block, box.width())
+            if label:
+                painter.setPen(QColor(text))
+                painter.drawText(
+                    box.adjusted(self._pad(box.width()), 0, 0, 0),
+                    Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft,
+                    label,
+                )
+
+    def _pad(self, width: float) -> float:
+        return min(self._style.px(10), max(2.0, width * 0.09))
+
+    def _fitting(self, block: Block, width: float) -> str:
+        metrics = QFontMetricsF(self._style.font(Face.TITLE))
+        room = width - 2 * self._pad(width)
+        for text in (block.label, block.label.split(" in ")[0]):
+            if metrics.horizontalAdvance(text) <= room:
+                return text
+        elided = metrics.elidedText(block.label, Qt.TextElideMode.ElideRight, room)
+        return "" if elided in ("…", "") else elided
+
+    def _paint_end(self, painter: QPainter) -> None:
+        if not self._end.width:
+            return
+        style, box = self._style, self.end_box().adjusted(0.5, 0.5, -0.5, -0.5)
+        pen = QPen(style.colour("border_strong"), 1.5)
+        pen.setDashPattern([3, 2])
+        painter.setPen(pen)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRoundedRect(box, style.px(3), style.px(3))
+        painter.setFont(style.font(Face.SMALL))
+        painter.setPen(style.colour("muted" if self._view.can_decode else "warning"))
+        painter.drawText(
+            box.adjusted(style.px(12), 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, self._view.end_text
+        )
+
+    def _paint_breakpoints(self, painter: QPainter) -> None:
+        style = self._style
+        y, radius = style.px(STRIP) / 2 + 1, style.px(8) / 2
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(style.colour("breakpoint"))
+        for where in self._view.breakpoints:
+            painter.drawEllipse(QPointF(self.event_x(where), y), radius, radius)
+        if self._hover is not None and self._hover not in self._view.breakpoints:
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(style.colour("breakpoint"), 1.5))
+            painter.drawEllipse(QPointF(self.event_x(self._hover), y), radius - 1, radius - 1)
+
+    def _paint_playhead(self, painter: QPainter) -> None:
+        cursor, style = self._view.cursor, self._style
+        if cursor is None:
+            return
+        x = round(self.event_x(cursor))
+        left = self._spans[cursor.step].left - self._offset
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(style.colour("outline"))
+        done = QRectF(left, style.px(DONE_TOP), max(0.0, x - left), style.px(DONE_HEIGHT))
+        painter.drawRoundedRect(done, done.height() / 2, done.height() / 2)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
+        top, thick = style.px(BLOCK_TOP - 6), style.px(2)
+        height = style.px(DONE_TOP + DONE_HEIGHT) - top
+        painter.drawRect(QRectF(x - thick // 2, top, thick, height))
+        painter.drawRect(QRectF(x - style.px(6), top, style.px(6), style.px(4)))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
+
+    # ---- pointing
+
+    def _in_strip(self, y: float) -> bool:
+        return y < self._style.px(BLOCK_TOP - 1)
+
+    def _breakpoint_at(self, x: float) -> Cursor | None:
+        """The breakpoint under the pointer, else the event there: a dot is easier to hit."""
+        reach = self._style.px(6)
+        near = [w for w in self._view.breakpoints if abs(self.event_x(w) - x) <= reach]
+        if near:
+            return min(near, key=lambda where: abs(self.event_x(where) - x))
+        return self.event_at(x) if x < self._end.left - self._offset else None
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() is not Qt.MouseButton.LeftButton or not self._view.blocks:
+            return
+        x, y = event.position().x(), event.position().y()
+        if self._end.width and self.end_box().contains(event.position()):
+            if self._view.can_decode:
+                self.decode_requested.emit()
+            return
+        if self._in_strip(y):
+            where = self._breakpoint_at(x)
+            if where is not None:
+                self.breakpoint_toggled.emit(where.step, where.operation)
+            return
+        self._dragging = True
+        self._travel(x)
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        x, y = event.position().x(), event.position().y()
+        if self._dragging:
+            if x < 0 or x > self.width():
+                self._scroll_to(self._offset + (x if x < 0 else x - self.width()) / 4)
+            self._travel(x)
+            return
+        hover = self._breakpoint_at(x) if self._in_strip(y) and self._view.blocks else None
+        if hover != self._hover:
+            self._hover = hover
+            self.update()
+        on_end = self._end.width and self.end_box().contains(event.position())
+        hand = hover is not None or (on_end and self._view.can_decode)
+        self.setCursor(Qt.CursorShape.PointingHandCursor if hand else Qt.CursorShape.ArrowCursor)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        if self._dragging:
+            self._dragging = False
+            self._throttle.stop()
+            self._send()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        if self._hover is not None:
+            self._hover = None
+            self.update()
+
+    def _travel(self, x: float) -> None:
+        self._wanted = self.event_at(x)
+        if not self._throttle.isActive():
+            self._send()
+            self._throttle.start()
+
+    def _send(self) -> None:
+        wanted, self._wanted = self._wanted, None
+        if wanted is not None and wanted != self._view.cursor:
+            self.seek_requested.emit(wanted.step, wanted.operation)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        delta = event.angleDelta()
+        self._scroll_to(self._offset - (delta.x() or delta.y()) * 0.5)
+        event.accept()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        if not self._view.blocks:
+            return
+        menu = self.build_menu(float(event.pos().x()))
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(event.globalPos())
+
+    def build_menu(self, x: float) -> QMenu:
+        """The menu for a place in the widget."""
+        menu = QMenu(self)
+        where = self._breakpoint_at(x)
+        if where is not None:
+            menu.addSection(self._view.describe(where))
+            held = where in self._view.breakpoints
+            toggle = menu.addAction("Remove the breakpoint" if held else "Set a breakpoint here")
+            toggle.triggered.connect(
+                lambda: self.breakpoint_toggled.emit(where.step, where.operation)
+            )
+            go = menu.addAction("Go here")
+            go.triggered.connect(lambda: self.seek_requested.emit(where.step, where.operation))
+        clear = menu.addAction("Remove all breakpoints")
+        clear.setEnabled(bool(self._view.breakpoints))
+        clear.triggered.connect(self._clear_breakpoints)
+        return menu
+
+    def _clear_breakpoints(self) -> None:
+        for where in self._view.breakpoints:
+            self.breakpoint_toggled.emit(where.step, where.operation)
+
+    # ---- words and keys
+
+    def tooltip_at(self, point: QPointF) -> str:
+        """What pointing at a place says."""
+        if not self._view.blocks:
+            return ""
+        if self._end.width and self.end_box().contains(point):
+            return self._view.end_reason or "Decode one more token: the one the draw falls on"
+        if self._in_strip(point.y()):
+            where = self._breakpoint_at(point.x())
+            if where is None:
+                return ""
+            held = where in self._view.breakpoints
+            return ("Breakpoint: " if held else "Click to set a breakpoint: ") + (
+                self._view.describe(where)
+            )
+        where = self.event_at(point.x())
+        if where is None:
+            return ""
+        return f"{self._view.blocks[where.step].summary}\n{self._view.describe(where)}"
+
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
+            text = self.tooltip_at(QPointF(event.pos()))
+            QToolTip.showText(event.globalPos(), text, self)
+            return True
+        if (
+            isinstance(event, QKeyEvent)
+            and event.type() is QEvent.Type.ShortcutOverride
+            and self._meant(event)
+        ):
+            # Within the timeline these keys are its own, before the window's shortcuts.
+            event.accept()
+            return True
+        return super().event(event)
+
+    def _meant(self, event: QKeyEvent) -> bool:
+        return event.key() in (
+            Qt.Key.Key_Left,
+            Qt.Key.Key_Right,
+            Qt.Key.Key_Return,
+            Qt.Key.Key_Enter,
+        )
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        cursor, blocks = self._view.cursor, self._view.blocks
+        if cursor is None or not self._meant(event):
+            super().keyPressEvent(event)
+            return
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            if self._view.can_decode:
+                self.decode_requested.emit()
+            return
+        direction = 1 if event.key() == Qt.Key.Key_Right else -1
+        if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
+            step = max(0, min(len(blocks) - 1, cursor.step + direction))
+            target = Cursor(step, min(cursor.operation, blocks[step].events - 1))
+        else:
+            target = self._neighbour(cursor, direction)
+        if target != cursor:
+            self.seek_requested.emit(target.step, target.operation)
+
+    def _neighbour(self, cursor: Cursor, direction: int) -> Cursor:
+        blocks, operation = self._view.blocks, cursor.operation + direction
+        if 0 <= operation < blocks[cursor.step].events:
+            return Cursor(cursor.step, operation)
+        step = cursor.step + direction
+        if 0 <= step < len(blocks) and blocks[step].events:
+            return Cursor(step, 0 if direction > 0 else blocks[step].events - 1)
+        return cursor
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._arrange()
+        self._follow()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        self.update()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        self.update()
