@@ -25,10 +25,10 @@ from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import DEFAULT_SEED, StepBegan, StepEnded
 from decoder_gui.theme.palette import PALETTES, ThemeName
 from decoder_gui.theme.style import Style
-from decoder_gui.viewdata.moment import Choice, ModelInfo, Moment, Selection, build_moment
+from decoder_gui.viewdata.moment import ModelInfo, Moment, Selection, build_moment
 from decoder_gui.worker import Ended, Progressed, Started, Worker
 from model.checks import CheckResult
-from model.errors import CacheExhausted, ContextOverflow, DecoderError, NonFiniteLogits
+from model.errors import CacheExhausted, ContextOverflow, DecoderError
 from model.sampling import SamplingConfig
 from model.trace import Event, Trace
 
@@ -157,12 +157,14 @@ class AppContext(QObject):
 
     # ---- models and prompts
 
-    def open_model(self, spec: str) -> None:
+    def open_model(self, spec: str, *, capacity: int | None = None) -> None:
         """Open a model by name or path; the one in hand stays until the new one is ready."""
         room, faults = self._room, self.faults
         seed = self._seed()
         self._submit(
-            RUN, f"Opening {spec}", lambda: room.open(spec, capacity=None, seed=seed, faults=faults)
+            RUN,
+            f"Opening {spec}",
+            lambda: room.open(spec, capacity=capacity, seed=seed, faults=faults),
         )
 
     def prefill(self, text: str | None = None, *, tokens: int = 0) -> None:
@@ -195,6 +197,19 @@ class AppContext(QObject):
             )
         else:
             self._submit(RUN, f"Prefill of {len(ids)} tokens", lambda: room.prefill(ids, seed))
+
+    def prefill_in(self, token_ids: list[int], capacity: int) -> None:
+        """Run a prompt in another context."""
+        room, seed = self._room, self._seed()
+        faults, ids = self.faults, tuple(token_ids)
+        self._arrive(lambda: None if self.trace is None else last(self.trace))
+        self._submit(
+            RUN,
+            f"Prefill of {len(ids)} tokens",
+            lambda: room.rebuild(
+                capacity=capacity, seed=seed, faults=faults, prompt_ids=ids, continuation=()
+            ),
+        )
 
     def set_capacity(self, capacity: int) -> None:
         """Another context: the same tokens are run again in a cache of that size."""
@@ -341,7 +356,10 @@ class AppContext(QObject):
         self._submit(RUN, "Drawing anew", lambda: room.redraw(step))
 
     def draws(self, count: int) -> NDArray[np.int64]:
-        """How often each token comes up in ``count`` draws by a generator of their own; (vocab,)."""
+        """How often each token comes up in ``count`` draws; (vocab,).
+
+        They come from a generator of their own: the session's is not touched.
+        """
         moment = self.moment
         if moment is None or moment.distribution is None:
             return np.zeros(0, dtype=np.int64)
@@ -550,7 +568,7 @@ class AppContext(QObject):
                 self.notice.emit(f"A new number was drawn: {step.uniform:.3f}.")
                 return Change.TRACE | Change.SAMPLING | Change.CURSOR
             case Checked(result):
-                self.checks = tuple(c for c in self.checks if c.name != result.name) + (result,)
+                self.checks = (*(c for c in self.checks if c.name != result.name), result)
                 return Change.CHECKS
             case StepBegan() | StepEnded() | Event():
                 if self.run_state is not None:

@@ -58,13 +58,7 @@ class EngineRoom:
     ) -> Iterator[RoomUpdate]:
         """Open a model; the one in hand stays until the new one is ready."""
         loaded = open_model(spec)
-        limit = loaded.engine.shape.context_length
-        session = Session(
-            loaded,
-            capacity=None if capacity is None else min(capacity, limit),
-            seed=seed,
-            faults=faults,
-        )
+        session = Session(loaded, capacity=capacity, seed=seed, faults=faults)
         self._session = session
         yield Opened(loaded, session.cache.capacity, faults)
 
@@ -127,14 +121,13 @@ class EngineRoom:
     ) -> Iterator[RoomUpdate]:
         """Every check on the tokens in hand, one verdict at a time."""
         session = self.session
-        subject = Subject(
-            engine=session.engine,
-            sound_engine=session.loaded.engine,
-            prompt_ids=tuple(prompt_ids),
-            continuation_ids=tuple(continuation_ids),
+        subject = Subject.under(
+            session.loaded.engine,
+            prompt_ids,
+            session.faults,
+            continuation=tuple(continuation_ids),
             context=session.cache.capacity,
             sampling=sampling,
-            faults=session.faults,
         )
         for result in run_checks(subject, names):
             yield Checked(result)

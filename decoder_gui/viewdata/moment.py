@@ -88,7 +88,8 @@ class Moment:
         distribution: that of the step in hand under the sampling settings of now (faults included);
             None before the step's logits are recorded.
         candidates: its most likely tokens, most likely first, as many as are displayed.
-        landing: the token that would be taken: the one on which the step's held draw falls under the settings of now.
+        landing: the token that would be taken, the one on which the step's held draw falls under
+            the settings of now.
         choices: one per step whose successor exists, the token actually taken.
         token_log_probabilities: per position of the trace, log-probability in nats of the token
             there given all before it; None where it was not computed (position 0 always).

@@ -1,0 +1,264 @@
+"""The command line: what can be said, and what a saying means."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+COMMANDS = ("trace", "check", "bench", "models")
+
+
+class BadArguments(ValueError):
+    """The command line is wrong; one sentence."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What every command that runs a model takes."""
+
+    model: str
+    prompt: str | None
+    prompt_ids: tuple[int, ...] | None
+    tokens: int | None
+    seed: int | None
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+    order: str
+    context: int | None
+    fault: str | None
+
+
+@dataclass(frozen=True)
+class WindowOptions:
+    """What only the window takes."""
+
+    at: tuple[int, str | None] | None
+    theme: str | None
+    projector: bool
+    size: tuple[int, int] | None
+    snapshot: Path | None
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """A parsed command line. ``command`` is ``window`` or one of COMMANDS."""
+
+    command: str
+    run: RunOptions | None = None
+    window: WindowOptions | None = None
+    json: str | None = None
+    shape: str = "stories"
+    rounds: int | None = None
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise BadArguments(message)
+
+
+def parse(argv: Sequence[str]) -> Arguments:
+    """The command line as data.
+
+    Raises:
+        BadArguments: in one sentence; ``--help`` and ``--version`` print and raise SystemExit(0).
+    """
+    command = argv[0] if argv and argv[0] in COMMANDS else "window"
+    parser = _PARSERS[command]()
+    found = parser.parse_args(argv if command == "window" else argv[1:])
+    if command == "models":
+        return Arguments(command)
+    if command == "bench":
+        return Arguments(command, json=found.json, shape=found.shape, rounds=found.rounds)
+    if found.prompt is not None and found.prompt_ids is not None:
+        raise BadArguments("--prompt and --prompt-ids say the same thing twice; give one of them")
+    run = RunOptions(
+        model=found.model,
+        prompt=found.prompt,
+        prompt_ids=found.prompt_ids,
+        tokens=found.tokens,
+        seed=found.seed,
+        temperature=found.temperature,
+        top_k=found.top_k,
+        top_p=found.top_p,
+        min_p=found.min_p,
+        order=found.order,
+        context=found.context,
+        fault=getattr(found, "fault", None),
+    )
+    if command != "window":
+        return Arguments(command, run, json=found.json)
+    window = WindowOptions(found.at, found.theme, found.projector, found.size, found.snapshot)
+    return Arguments(command, run, window)
+
+
+def _window_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="decoder-gui",
+        description="A visual debugger for decoder-only language models.",
+        epilog="Commands without a window: decoder-gui trace | check | bench | models, "
+        "each with --help.",
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    _add_run_options(parser, optional_model=True)
+    parser.add_argument("--fault", metavar="NAME", help="open with a deliberate fault switched on")
+    parser.add_argument(
+        "--at",
+        type=_at,
+        metavar="STEP[:OPERATION]",
+        help="stand on a step (0 is the prefill) and an operation, e.g. 6:blocks.2.attn.pattern",
+    )
+    parser.add_argument("--theme", choices=("dark", "light", "contrast"))
+    parser.add_argument("--projector", action="store_true", help="light, and 1.5 times larger")
+    parser.add_argument("--size", type=_size, metavar="WxH", help="size of the window in pixels")
+    parser.add_argument(
+        "--snapshot",
+        type=Path,
+        metavar="FILE.png",
+        help="render the window to a file and exit; needs no display",
+    )
+    return parser
+
+
+def _trace_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="decoder-gui trace", description="The same run without a window, as text or JSON."
+    )
+    _add_run_options(parser)
+    _add_json(parser)
+    return parser
+
+
+def _check_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="decoder-gui check",
+        description="All checks on a model; exit status 0 only if all of them hold.",
+    )
+    _add_run_options(parser)
+    parser.add_argument(
+        "--fault", metavar="NAME", help="switch one deliberate fault on; some check must then fail"
+    )
+    _add_json(parser)
+    return parser
+
+
+def _bench_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="decoder-gui bench",
+        description="The project's own performance figures, medians of interleaved rounds.",
+    )
+    parser.add_argument(
+        "--shape",
+        choices=("stories", "gpt2-small"),
+        default="stories",
+        help="the bundled model, or random weights of the GPT-2 small shape",
+    )
+    parser.add_argument("--rounds", type=_count, help="interleaved rounds of each figure")
+    _add_json(parser)
+    return parser
+
+
+def _models_parser() -> argparse.ArgumentParser:
+    return _Parser(
+        prog="decoder-gui models", description="What can be opened by name, and where it lies."
+    )
+
+
+_PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
+    "window": _window_parser,
+    "trace": _trace_parser,
+    "check": _check_parser,
+    "bench": _bench_parser,
+    "models": _models_parser,
+}
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json", metavar="FILE", help="write JSON to a file, or to standard output for -"
+    )
+
+
+def _add_run_options(parser: argparse.ArgumentParser, *, optional_model: bool = False) -> None:
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        nargs="?" if optional_model else None,
+        default="stories",
+        help="tiny, stories, or a path",
+    )
+    parser.add_argument("--prompt", metavar="TEXT")
+    parser.add_argument(
+        "--prompt-ids", type=_ids, metavar="ID,ID,...", help="token ids; bypasses the tokenizer"
+    )
+    parser.add_argument("--tokens", type=_count, metavar="N", help="how many tokens to choose")
+    parser.add_argument("--seed", type=_count, metavar="S")
+    parser.add_argument("--temperature", type=_number, default=1.0, metavar="T")
+    parser.add_argument("--top-k", type=_integer, default=0, metavar="K", help="0 is off")
+    parser.add_argument("--top-p", type=_number, default=1.0, metavar="P", help="1 is off")
+    parser.add_argument("--min-p", type=_number, default=0.0, metavar="P", help="0 is off")
+    parser.add_argument(
+        "--order", default="reference", metavar="NAME", help="reference, hugging-face, llama.cpp"
+    )
+    parser.add_argument("--context", type=_integer, metavar="N", help="positions of the cache")
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"decoder-gui {version('decoder-gui')}"
+    except PackageNotFoundError:
+        return "decoder-gui (not installed)"
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def _count(text: str) -> int:
+    value = _integer(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is below 0")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def _ids(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of token ids such as 464,3797"
+        ) from None
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, _, height = text.lower().partition("x")
+    if not (width.isdigit() and height.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 1440x900")
+    if not (640 <= int(width) <= 16384 and 400 <= int(height) <= 16384):
+        raise argparse.ArgumentTypeError(f"{text} is not between 640x400 and 16384x16384")
+    return int(width), int(height)
+
+
+def _at(text: str) -> tuple[int, str | None]:
+    step, _, operation = text.partition(":")
+    if not step.isdigit():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not STEP or STEP:OPERATION, such as 6 or 6:blocks.2.attn.pattern"
+        )
+    return int(step), operation or None

@@ -1,0 +1,194 @@
+"""The entry point: arguments to a window or to a run without one.
+
+Nothing heavy is imported before it is known to be needed: Qt only for a window, NumPy only for a
+run. Exit status: 0 done, 1 a check fell short, 2 the input was wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from decoder_gui.arguments import Arguments, BadArguments, RunOptions, parse
+
+if TYPE_CHECKING:
+    from model.checkpoints import LoadedModel
+    from model.sampling import SamplingConfig
+
+DONE, FELL_SHORT, WRONG_INPUT = 0, 1, 2
+
+DEFAULT_PROMPTS = {
+    "tiny": "The cat",
+    "stories": "Once upon a time there was a little cat named Tom.",
+}
+CHECK_TOKENS = 8  # decoded by `check` where nothing else is said, as far as the context goes
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status and never lets a traceback out."""
+    try:
+        arguments = parse(sys.argv[1:] if argv is None else list(argv))
+        return _COMMANDS[arguments.command](arguments)
+    except BadArguments as problem:
+        return _refuse(str(problem))
+    except BrokenPipeError:
+        # The reader of our output went away; point standard output somewhere harmless.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        return 130
+    except Exception as problem:
+        from model.errors import DecoderError
+
+        if isinstance(problem, DecoderError | OSError):
+            return _refuse(str(problem))
+        raise
+
+
+def _refuse(sentence: str) -> int:
+    print(f"decoder-gui: {' '.join(sentence.split())}", file=sys.stderr)
+    return WRONG_INPUT
+
+
+def _window(arguments: Arguments) -> int:
+    from decoder_gui.display import missing_qt_packages, why_no_display
+
+    missing = missing_qt_packages()
+    if missing:
+        return _refuse(f"Qt needs system libraries; install the packages {' '.join(missing)}")
+    if arguments.run is None or arguments.window is None:
+        raise BadArguments("nothing to show")
+    snapshot = arguments.window.snapshot
+    if snapshot is None:
+        reason = why_no_display()
+        if reason is not None:
+            snapshot = Path("decoder-gui.png")
+            print(f"decoder-gui: {reason}; the first screen goes to {snapshot.resolve()}")
+    if snapshot is not None:
+        if not snapshot.resolve().parent.is_dir():
+            return _refuse(f"the folder of {snapshot} does not exist")
+        os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    from decoder_gui.app import run_window
+
+    return run_window(arguments.run, arguments.window, snapshot)
+
+
+def _trace(arguments: Arguments) -> int:
+    from decoder_gui.debugger.report import as_object, as_text, execute
+    from decoder_gui.debugger.session import Session
+
+    options = _run_options(arguments)
+    loaded, prompt_ids, sampling = _open(options)
+    session = Session(loaded, capacity=options.context, seed=options.seed)
+    outcome = execute(
+        session, prompt_ids, sampling, 1 if options.tokens is None else options.tokens
+    )
+    if arguments.json is None:
+        print(as_text(outcome))
+    else:
+        _write_json(arguments.json, as_object(outcome))
+    return _refuse(outcome.exhausted) if outcome.exhausted else DONE
+
+
+def _check(arguments: Arguments) -> int:
+    from decoder_gui.debugger.report import check_lines, check_objects
+    from model.checks import Subject, run_checks
+
+    options = _run_options(arguments)
+    loaded, prompt_ids, sampling = _open(options)
+    subject = Subject.under(
+        loaded.engine,
+        prompt_ids,
+        () if options.fault is None else (options.fault,),
+        continuation=CHECK_TOKENS if options.tokens is None else options.tokens,
+        context=options.context,
+        sampling=sampling,
+    )
+    results = list(run_checks(subject))
+    if arguments.json is None:
+        print("\n".join(check_lines(results)))
+    else:
+        _write_json(arguments.json, check_objects(results))
+    return DONE if all(result.holds for result in results) else FELL_SHORT
+
+
+def _bench(arguments: Arguments) -> int:
+    from decoder_gui.bench.command import as_lines, measure
+
+    figures = measure(arguments.shape, arguments.rounds)
+    if arguments.json is None:
+        print("\n".join(as_lines(figures)))
+    else:
+        _write_json(arguments.json, figures)
+    return DONE
+
+
+def _models(arguments: Arguments) -> int:
+    from decoder_gui.debugger.library import named_models
+
+    for named in named_models():
+        print(f"{named.name:<10}{named.summary}\n{'':<10}{named.where}")
+    return DONE
+
+
+_COMMANDS = {
+    "window": _window,
+    "trace": _trace,
+    "check": _check,
+    "bench": _bench,
+    "models": _models,
+}
+
+
+def _run_options(arguments: Arguments) -> RunOptions:
+    if arguments.run is None:
+        raise BadArguments("a model is needed")
+    return arguments.run
+
+
+def _open(options: RunOptions) -> tuple[LoadedModel, list[int], SamplingConfig]:
+    """The model, the prompt's token ids and the sampler's settings, each refused in words."""
+    from decoder_gui.debugger.library import open_model
+
+    sampling = sampling_of(options)
+    loaded = open_model(options.model)
+    if options.prompt_ids is not None:
+        return loaded, list(options.prompt_ids), sampling
+    prompt = options.prompt
+    if prompt is None:
+        prompt = DEFAULT_PROMPTS.get(loaded.name, DEFAULT_PROMPTS["stories"])
+    return loaded, loaded.tokenizer.encode(prompt), sampling
+
+
+def sampling_of(options: RunOptions) -> SamplingConfig:
+    """The sampler's settings.
+
+    Raises:
+        InvalidSampling: out of range.
+    """
+    from model.sampling import SamplingConfig
+
+    return SamplingConfig(
+        temperature=options.temperature,
+        top_p=options.top_p,
+        top_k=options.top_k,
+        seed=options.seed,
+        order=options.order,
+        min_p=options.min_p,
+    )
+
+
+def _write_json(target: str, value: Any) -> None:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2)
+    if target == "-":
+        print(text)
+    else:
+        Path(target).write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""The few questions that the window asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QFormLayout,
+    QLabel,
+    QMessageBox,
+    QPlainTextEdit,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from decoder_gui.context import AppContext
+from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.viewdata.moment import ModelInfo, Moment
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the user chose to do, as something to do to the context."""
+
+    apply: Callable[[AppContext], None]
+
+
+def ask_for_model(parent: QWidget) -> str:
+    """A folder with a checkpoint, or an empty string."""
+    return QFileDialog.getExistingDirectory(
+        parent, "Open a model folder (config.json and model.safetensors)"
+    )
+
+
+def ask_for_cursor(parent: QWidget, moment: Moment) -> Cursor | None:
+    """Where to go: a step and an operation that are recorded."""
+    trace = moment.trace
+    dialog = QDialog(parent)
+    dialog.setWindowTitle("Go to")
+    form = QFormLayout(dialog)
+    step = QSpinBox(dialog)
+    step.setRange(0, len(trace.steps) - 1)
+    operation = QComboBox(dialog)
+    for each in trace.operations:
+        where = "" if each.layer is None else f"Block {each.layer} · "
+        operation.addItem(where + each.label)
+    if moment.cursor is not None:
+        step.setValue(moment.cursor.step)
+        operation.setCurrentIndex(moment.cursor.operation)
+    form.addRow(f"Step (0 to {len(trace.steps) - 1}; 0 is the prefill)", step)
+    form.addRow("Operation", operation)
+    form.addRow(_buttons(dialog))
+    if dialog.exec() != QDialog.DialogCode.Accepted:
+        return None
+    return Cursor(step.value(), operation.currentIndex())
+
+
+def ask_about_overflow(
+    parent: QWidget, model: ModelInfo, token_ids: list[int], capacity: int
+) -> Answer | None:
+    """A prompt does not fit: cutting its front is an explicit choice that shows what is lost."""
+    lost = token_ids[: len(token_ids) - capacity]
+    limit = model.shape.context_length
+    box = QMessageBox(parent)
+    box.setIcon(QMessageBox.Icon.Warning)
+    box.setWindowTitle("The prompt does not fit")
+    box.setText(f"The prompt has {len(token_ids)} tokens and the context has {capacity} positions.")
+    box.setInformativeText(
+        f"Cutting the front would lose its first {len(lost)} tokens:\n\n"
+        + _shortened(model.tokenizer.decode(lost))
+    )
+    cut = box.addButton(f"Cut the first {len(lost)} tokens", QMessageBox.ButtonRole.AcceptRole)
+    larger = None
+    if len(token_ids) <= limit:
+        larger = box.addButton(f"Use a context of {limit}", QMessageBox.ButtonRole.AcceptRole)
+    keep = box.addButton("Keep as it was", QMessageBox.ButtonRole.RejectRole)
+    box.setDefaultButton(keep)
+    box.exec()
+    if box.clickedButton() is cut:
+        kept = token_ids[-capacity:]
+        return Answer(lambda context: context.prefill_ids(kept))
+    if larger is not None and box.clickedButton() is larger:
+        return Answer(lambda context: context.prefill_in(token_ids, limit))
+    return None
+
+
+def show_crash(parent: QWidget, text: str) -> None:
+    """An unforeseen exception, as text to copy; the session stays as it is."""
+    dialog = QDialog(parent)
+    dialog.setWindowTitle("Something went wrong")
+    layout = QVBoxLayout(dialog)
+    lead = QLabel(
+        "This should not have happened. The session on screen stays usable; the text below says "
+        "what failed."
+    )
+    lead.setWordWrap(True)
+    layout.addWidget(lead)
+    body = QPlainTextEdit(text)
+    body.setReadOnly(True)
+    body.setMinimumSize(640, 280)
+    layout.addWidget(body)
+    buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+    copy = buttons.addButton("Copy the text", QDialogButtonBox.ButtonRole.ActionRole)
+    copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(text))
+    buttons.rejected.connect(dialog.reject)
+    layout.addWidget(buttons)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.open()
+
+
+def _buttons(dialog: QDialog) -> QDialogButtonBox:
+    kinds = QDialogButtonBox.StandardButton
+    buttons = QDialogButtonBox(kinds.Ok | kinds.Cancel, dialog)
+    buttons.accepted.connect(dialog.accept)
+    buttons.rejected.connect(dialog.reject)
+    return buttons
+
+
+def _shortened(text: str, most: int = 600) -> str:
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} … {text[-most // 2 :]}"
