@@ -1,0 +1,1 @@
+"""The project's own performance figures, each a median over interleaved rounds."""
