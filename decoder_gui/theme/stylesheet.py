@@ -12,6 +12,7 @@ Widgets say what they are with the dynamic property ``kind``, and nothing else:
 ``bar``      a strip with a line under it; ``foot`` one with a line over it
 ``muted``    secondary text (labels)
 ``error``    text that says what was refused (labels)
+``notice``   a sentence laid over the window for a while (labels)
 ===========  ====================================================================
 """
 
@@ -110,6 +111,8 @@ QWidget[kind="foot"] {{ background: {p.window}; border: none; border-top: 1px so
 QLabel {{ background: transparent; color: {p.text}; }}
 QLabel[kind="muted"] {{ color: {p.muted}; }}
 QLabel[kind="error"] {{ color: {p.bad}; }}
+QLabel[kind="notice"] {{
+    background: {p.raised}; border: 1px solid {p.border_strong}; border-radius: {px(6)}px; }}
 QLabel:disabled {{ color: {p.faint}; }}
 QToolTip {{
     background: {p.raised}; color: {p.text}; border: 1px solid {p.border_strong};

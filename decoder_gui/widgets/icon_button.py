@@ -37,6 +37,7 @@ class IconButton(QPushButton):
         self._before = before
         self._after = after
         self._glyph_side = 11.0
+        self._ghost = False
         self.setAccessibleName(name)
         self.setToolTip(name)
         # Clicks leave the keyboard where it was; Tab reaches the button all the same.
@@ -60,6 +61,12 @@ class IconButton(QPushButton):
         """Size of the signs in pixels at scale 1."""
         self._glyph_side = side
         self.updateGeometry()
+
+    def set_ghost(self, ghost: bool) -> None:
+        """Paint nothing but keep the place, so that Tab and a pointer still find the button."""
+        if ghost != self._ghost:
+            self._ghost = ghost
+            self.update()
 
     def set_content(
         self,
@@ -96,6 +103,8 @@ class IconButton(QPushButton):
         return self.sizeHint()
 
     def paintEvent(self, event: QPaintEvent) -> None:
+        if self._ghost:
+            return
         painter = QPainter(self)
         option = QStyleOptionButton()
         self.initStyleOption(option)

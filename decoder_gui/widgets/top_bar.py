@@ -1,0 +1,238 @@
+"""The top of the window: which model, which prompt, how much context, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtGui import QKeyEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QSizePolicy, QWidget
+
+from decoder_gui.theme.icons import Glyph
+from decoder_gui.theme.style import Face, Style
+from decoder_gui.theme.stylesheet import repolish
+from decoder_gui.widgets.icon_button import IconButton
+from decoder_gui.widgets.notice import Notice
+
+HEIGHT = 48.0  # pixels at scale 1, the line under it included
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """A model that the menu offers."""
+
+    spec: str  # what model_chosen carries
+    name: str
+    summary: str
+
+
+class TopBar(QWidget):
+    """Model, prompt, context and the buttons; asks, and lets the window decide.
+
+    Signals:
+        model_chosen(str): a model of the menu, by its spec.
+        open_requested(): a file or folder is to be asked for.
+        prefill_requested(str): run this prompt.
+        capacity_chosen(int): another context, already checked against the model's range.
+        projector_toggled(bool): projector mode on or off.
+    """
+
+    model_chosen = Signal(str)
+    open_requested = Signal()
+    prefill_requested = Signal(str)
+    capacity_chosen = Signal(int)
+    projector_toggled = Signal(bool)
+
+    def __init__(self, style: Style, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._style = style
+        self._limit = 0
+        self._capacity = 0
+        self._notice: Notice | None = None
+        self.setProperty("kind", "bar")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self.setAccessibleName("Model and prompt")
+
+        self.model = IconButton(style, name="Model", text="no model", after=Glyph.DOWN)
+        self.model_menu = QMenu(self)
+        self.prompt = PlainField()
+        self.prompt.setPlaceholderText("Prompt")
+        self.prompt.setAccessibleName("Prompt")
+        self.prompt.setToolTip("The text that the model continues (Ctrl+P); Enter runs it")
+        self.prompt.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.context_label = QLabel("context")
+        self.context_label.setProperty("kind", "muted")
+        self.context = PlainField()
+        self.context.setAlignment(Qt.AlignmentFlag.AlignRight)
+        self.context_label.setBuddy(self.context)
+        self.prefill = IconButton(
+            style, name="Run the prompt (Enter in the prompt)", text="Prefill", kind="primary"
+        )
+        self.view = IconButton(style, name="View", text="View", after=Glyph.DOWN)
+        self.projector = IconButton(style, name="Projector mode (P)", text="Projector")
+        self.projector.setCheckable(True)
+        self._view_menu: QMenu | None = None
+        self._lay_out()
+        self._connect()
+        self.set_style(style)
+        self.set_capacity(0, 0)
+
+    # ---- what it shows
+
+    def set_model(self, name: str, details: str, choices: Sequence[ModelChoice]) -> None:
+        """Say which model is open, and which ones the menu offers."""
+        words = f"Model: {name}, {details}" if name else "Model: none"
+        self.model.set_content(name or "no model", note=details, after=Glyph.DOWN)
+        self.model.setAccessibleName(words)
+        self.model.setToolTip(words)
+        self.model_menu.clear()
+        self.model_menu.setToolTipsVisible(True)
+        for choice in choices:
+            action = self.model_menu.addAction(f"{choice.name}: {choice.summary}")
+            action.setCheckable(True)
+            action.setChecked(choice.name == name)
+            action.triggered.connect(lambda _=False, spec=choice.spec: self.model_chosen.emit(spec))
+        self.model_menu.addSeparator()
+        self.model_menu.addAction("Open file or folder…").triggered.connect(self.open_requested)
+
+    def set_prompt(self, text: str) -> None:
+        """Put a text into the prompt field, without running it."""
+        if text != self.prompt.text():
+            self.prompt.setText(text)
+            self.prompt.setCursorPosition(0)
+
+    def set_capacity(self, capacity: int, limit: int) -> None:
+        """Say how many positions the cache holds, and how many the model allows."""
+        self._capacity, self._limit = capacity, limit
+        self.context.setText(str(capacity) if capacity else "")
+        self.context.setEnabled(limit > 0)
+        words = f"Context in positions, 1 to {limit}" if limit else "Context in positions"
+        self.context.setToolTip(words)
+        self.context.setAccessibleName(words)
+        self._mark_context(bad=False)
+
+    def set_projector(self, on: bool) -> None:
+        """Show whether projector mode is on; what an audience does not need is left out."""
+        self.projector.setChecked(on)
+        for widget in (self.context_label, self.context, self.view):
+            widget.setVisible(not on)
+
+    def set_view_menu(self, menu: QMenu) -> None:
+        """The menu that the View button opens."""
+        self._view_menu = menu
+
+    def show_notice(self, sentence: str, milliseconds: int = 12_000) -> None:
+        """Show a sentence over the top right of the window for a while."""
+        over = self.window()
+        if self._notice is None or self._notice.parentWidget() is not over:
+            self._notice = Notice(self._style, over, self)
+        self._notice.show_sentence(sentence, milliseconds)
+
+    @property
+    def notice(self) -> str:
+        """The sentence on show, or an empty string."""
+        shown = self._notice is not None and not self._notice.isHidden()
+        return self._notice.text() if shown and self._notice is not None else ""
+
+    def focus_prompt(self) -> None:
+        """Let the prompt be typed over."""
+        self.prompt.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.prompt.selectAll()
+
+    def set_style(self, style: Style) -> None:
+        """Take on other colours or another scale."""
+        self._style = style
+        px = style.px
+        self.setFixedHeight(px(HEIGHT))
+        self._row.setContentsMargins(px(16), 0, px(16), 1)
+        self._row.setSpacing(px(10))
+        for button in (self.model, self.prefill, self.view, self.projector):
+            button.set_style(style)
+            button.setFixedHeight(px(31))
+        for button in (self.model, self.view):
+            button.set_glyph_side(8)
+        self.prefill.setFixedHeight(px(29))
+        self.prompt.setFont(style.font(Face.BODY))
+        self.prompt.setFixedHeight(px(33))
+        self.context_label.setFont(style.font(Face.SMALL))
+        self.context.setFont(style.font(Face.MONO))
+        self.context.setFixedSize(px(66), px(31))
+        if self._notice is not None:
+            self._notice.set_style(style)
+
+    # ---- what it asks
+
+    def _lay_out(self) -> None:
+        self._row = QHBoxLayout(self)
+        self._row.addWidget(self.model)
+        self._row.addWidget(self.prompt, 1)
+        for widget in (
+            self.context_label,
+            self.context,
+            self.prefill,
+            self.view,
+            self.projector,
+        ):
+            self._row.addWidget(widget)
+
+    def _connect(self) -> None:
+        self.model.clicked.connect(lambda: self._drop(self.model, self.model_menu))
+        self.view.clicked.connect(lambda: self._drop(self.view, self._view_menu))
+        self.prefill.clicked.connect(self._ask_prefill)
+        self.prompt.returnPressed.connect(self._ask_prefill)
+        self.context.returnPressed.connect(self._ask_capacity)
+        self.context.editingFinished.connect(self._ask_capacity)
+        self.projector.clicked.connect(self.projector_toggled)
+
+    def _drop(self, button: IconButton, menu: QMenu | None) -> None:
+        if menu is not None:
+            menu.popup(button.mapToGlobal(QPoint(0, button.height())))
+
+    def _ask_prefill(self) -> None:
+        # The keys step again at once, without a click elsewhere.
+        self.prompt.clearFocus()
+        self.prefill_requested.emit(self.prompt.text())
+
+    def _ask_capacity(self) -> None:
+        text = self.context.text().strip()
+        if text == (str(self._capacity) if self._capacity else ""):
+            self._mark_context(bad=False)
+            return
+        if text.isascii() and text.isdigit() and 1 <= int(text) <= self._limit:
+            self._mark_context(bad=False)
+            self._capacity = int(text)
+            self.context.clearFocus()
+            self.capacity_chosen.emit(int(text))
+            return
+        self._mark_context(bad=True)
+        self.show_notice(
+            f"The context of this model is a whole number from 1 to {self._limit} positions; "
+            f"“{text}” is not."
+        )
+
+    def _mark_context(self, *, bad: bool) -> None:
+        state = "bad" if bad else ""
+        if self.context.property("state") != state:
+            self.context.setProperty("state", state)
+            repolish(self.context)
+
+
+class PlainField(QLineEdit):
+    """A line to type in that gives the keys back to the window on Esc."""
+
+    def event(self, event: QEvent) -> bool:
+        if (
+            event.type() is QEvent.Type.ShortcutOverride
+            and isinstance(event, QKeyEvent)
+            and event.key() == Qt.Key.Key_Escape
+        ):
+            event.accept()
+            return True
+        return super().event(event)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Escape:
+            self.clearFocus()
+        else:
+            super().keyPressEvent(event)
