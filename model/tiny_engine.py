@@ -7,7 +7,7 @@ under the canonical names, with a batch axis of 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from model.tiny_operations import OPERATIONS, TRACE_KEYS
 from model.wiring import SOUND, Wiring
 
 BYTES_PER_VALUE = 8
+ESSENTIAL = frozenset({"blocks.0.resid_pre"})
 
 
 class TinyCache:
@@ -69,8 +70,7 @@ class TinyCache:
 
 
 def _rows(rows: Sequence[Sequence[float]], layer: int) -> Array:
-    if layer != 0:
-        raise IndexError(f"the tiny decoder has one layer, 0, and no layer {layer}")
+    _refuse_layer(layer)
     return np.array(rows, dtype=np.float64).reshape(1, 1, len(rows), tiny.WIDTH)
 
 
@@ -130,10 +130,10 @@ class TinyEngine:
         return replace(self, wiring=wiring)
 
     def poisoned(self) -> TinyEngine:
-        """One NaN in the matrix up to the feed-forward network: seen first at ``mlp.pre``."""
-        first, second = self.weights.w_up
-        poisoned = (first, (*second[:2], math.nan))
-        return replace(self, weights=replace(self.weights, w_up=poisoned))
+        """One NaN in the matrix that makes queries: seen first at ``attn.q``."""
+        first, second = self.weights.w_q
+        poisoned = (first, (second[0], math.nan))
+        return replace(self, weights=replace(self.weights, w_q=poisoned))
 
     def new_cache(self, capacity: int | None = None, batch: int = 1) -> TinyCache:
         """An empty cache of at most four positions; see :class:`model.engine.Engine`."""
@@ -148,19 +148,26 @@ class TinyEngine:
     def walk(
         self, token_ids: TokenIds, cache: Cache, *, keep: bool = True, all_logits: bool = False
     ) -> Iterator[Activations]:
-        """One pass, as :meth:`model.engine.Engine.walk` describes it; the batch must be 1."""
+        """One pass, as :meth:`model.engine.Engine.walk` describes it; the batch must be 1.
+
+        A pass this small is computed at once, and refused at once; then it is handed out. A pass
+        that is not kept still hands out the block's input, from which the rest can be had again.
+        """
         held = _own(cache)
         ids = _checked(token_ids, held)
         rows = tiny.KVCache(list(held.rows.keys), list(held.rows.values))
         traces = tiny.run_pass(ids, rows, wiring=self.wiring, weights=self.weights)
-        last = len(OPERATIONS) - 2
-        for index, operation in enumerate(OPERATIONS[: last + 1]):
-            if index == last:
-                held.rows = rows  # the length moves here, once
-                chosen = traces if all_logits else traces[-1:]
-                yield Activations(index, {"logits": _stack(chosen, "logits")})
-            else:
-                yield Activations(index, _arrays(operation, traces, len(rows.keys)) if keep else {})
+
+        def hand_out() -> Iterator[Activations]:
+            *others, last = OPERATIONS[:-1]
+            for index, operation in enumerate(others):
+                outputs = operation.outputs if keep else ESSENTIAL.intersection(operation.outputs)
+                yield Activations(index, _arrays(outputs, traces, len(rows.keys)))
+            held.rows = rows  # the length moves here, once
+            chosen = traces if all_logits else traces[-1:]
+            yield Activations(len(others), _arrays(last.outputs, chosen, len(rows.keys)))
+
+        return hand_out()
 
     def forward(self, token_ids: TokenIds, cache: Cache, *, all_logits: bool = False) -> Array:
         """The logits of a pass, (1, 1 or pos, 4)."""
@@ -174,8 +181,7 @@ class TinyEngine:
         self, layer: int, resid_pre: Array, first: int, cache: Cache
     ) -> Iterator[Activations]:
         """The block's operations again, from the residual stream (1, pos, 2) at its input."""
-        if layer != 0:
-            raise IndexError(f"the tiny decoder has one layer, 0, and no layer {layer}")
+        _refuse_layer(layer)
         _refuse_batch(resid_pre.shape[0])
         held = _own(cache)
         total = first + resid_pre.shape[1]
@@ -187,9 +193,13 @@ class TinyEngine:
         traces = tiny.attend_and_finish(
             embedded, projected, rows, first, wiring=self.wiring, weights=self.weights
         )
-        for index, operation in enumerate(OPERATIONS):
-            if operation.layer == layer:
-                yield Activations(index, _arrays(operation, traces, total))
+        return iter(
+            [
+                Activations(index, _arrays(operation.outputs, traces, total))
+                for index, operation in enumerate(OPERATIONS)
+                if operation.layer == layer
+            ]
+        )
 
 
 def _own(cache: Cache) -> TinyCache:
@@ -206,11 +216,17 @@ def _checked(token_ids: TokenIds, cache: TinyCache) -> list[int]:
     ids: list[int] = token_ids[0].tolist()
     if not ids:
         raise EmptyPrompt
-    if len(ids) > tiny.CONTEXT:
-        raise ContextOverflow(len(ids), tiny.CONTEXT)
-    if cache.length + len(ids) > cache.capacity:
-        raise CacheExhausted(cache.capacity, cache.capacity)
+    end = cache.length + len(ids)
+    if end > cache.capacity:
+        if cache.length == 0:
+            raise ContextOverflow(end, cache.capacity)
+        raise CacheExhausted(end - 1, cache.capacity)
     return ids
+
+
+def _refuse_layer(layer: int) -> None:
+    if layer != 0:
+        raise ShapeMismatch(f"the tiny decoder has one layer, 0, and no layer {layer}")
 
 
 def _refuse_batch(batch: int) -> None:
@@ -219,10 +235,10 @@ def _refuse_batch(batch: int) -> None:
 
 
 def _arrays(
-    operation: Operation, traces: Sequence[tiny.PositionTrace], keys: int
+    outputs: Iterable[str], traces: Sequence[tiny.PositionTrace], keys: int
 ) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
-    for name in operation.outputs:
+    for name in outputs:
         key = TRACE_KEYS[name]
         if key == "scores":
             arrays[name] = _per_key(traces, key, keys, absent=-math.inf)

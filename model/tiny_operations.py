@@ -1,9 +1,14 @@
-"""The operations of the tiny decoder, in order, with the line of :mod:`model.tiny` behind each."""
+"""The operations of the tiny decoder, in order, with the line of :mod:`model.tiny` behind each.
+
+Only the last one points elsewhere: a session's tokens are drawn by :mod:`model.sampling`, whichever
+engine made the logits.
+"""
 
 from __future__ import annotations
 
 from model import tiny
 from model.operations import Kind, Operation
+from model.sampling import draw
 
 TRACE_KEYS = {
     "embed": "embedding",
@@ -262,10 +267,10 @@ OPERATIONS: tuple[Operation, ...] = (
         outputs=(),
         inputs=("logits",),
         axes=(),
-        formula="p = softmax(l / temperature)",
-        sentence="The scores become probabilities, and one token is chosen; it is not in the cache "
-        "until the next step processes it.",
-        function=tiny.finish_position,
-        mark="probabilities = softmax(",
+        formula="p = softmax(l / temperature), cut, then drawn from",
+        sentence="The scores become probabilities, unlikely tokens are cut, and one token is "
+        "chosen; it is not in the cache until the next step processes it.",
+        function=draw,
+        mark="np.searchsorted(",
     ),
 )
