@@ -170,6 +170,7 @@ def test_choosing_never_falls_off_the_end() -> None:
     assert plain.choose([0.1] * 10, 1.0, just_below_one) == 9
     assert plain.choose([0.0, -math.inf, -2000.0], 1.0, just_below_one) == 0
     assert plain.choose([2.0, 5.0, 5.0], 1e-40, 0.6) == 2
+    assert [plain.choose([0.0, 0.0], 1.0, u) for u in (0.0, 0.4999, 0.5)] == [0, 0, 1]
 
 
 def test_greedy_generation_draws_nothing(weights: plain.PlainWeights) -> None:
