@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QLabel, QWidget
 
 from decoder_gui.context import AppContext, Change
 from decoder_gui.debugger.cursor import Cursor
@@ -11,6 +12,8 @@ from decoder_gui.viewdata.forward_pass import ForwardPassView, build_forward_pas
 from decoder_gui.widgets.operation_tree import OperationTree
 from decoder_gui.widgets.source_view import SourceView
 
+SIDE_BY_SIDE = 620  # wider than this, the source stands beside the tree
+QWIDGETSIZE_MAX = 16_777_215  # Qt's own "no limit", which the binding does not export
 EMPTY = "Nothing has been computed yet. Enter a prompt and choose Prefill."
 
 
@@ -30,15 +33,13 @@ class ForwardPassPanel(Panel):
         self.empty = QLabel(EMPTY)
         self.empty.setWordWrap(True)
         self.empty.setProperty("kind", "muted")
-        self.source.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.tree.chosen.connect(self._go_to)
         self.tree.resized.connect(self._limit_tree)
-        self._layout = QVBoxLayout(self)
+        self._layout = QBoxLayout(QBoxLayout.Direction.TopToBottom, self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.addWidget(self.empty)
-        self._layout.addWidget(self.tree, 3)
-        self._layout.addWidget(self.source, 2)
-        self._layout.addStretch(0)
+        self._layout.addWidget(self.tree)
+        self._layout.addWidget(self.source, 1)
 
     def redraw(self, changes: Change) -> None:
         moment, style = self.context.moment, self.context.style
@@ -55,9 +56,20 @@ class ForwardPassPanel(Panel):
         self.source.set_explanation(view.source, view.formula, view.sentence, style)
         self.set_caption(view.title, view.hint)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        wide = event.size().width() > self.context.style.px(SIDE_BY_SIDE)
+        ways = QBoxLayout.Direction
+        direction = ways.LeftToRight if wide else ways.TopToBottom
+        if direction is not self._layout.direction():
+            self._layout.setDirection(direction)
+            self._limit_tree()
+
     def _limit_tree(self) -> None:
-        """The tree is never taller than its rows, so that the source follows right under it."""
-        self.tree.setMaximumHeight(self.tree.sizeHint().height())
+        """Above the source, the tree is never taller than its rows; beside it, it takes half."""
+        beside = self._layout.direction() is QBoxLayout.Direction.LeftToRight
+        self.tree.setMaximumHeight(QWIDGETSIZE_MAX if beside else self.tree.sizeHint().height())
+        self._layout.setStretchFactor(self.tree, 1 if beside else 0)
 
     def _go_to(self, operation: int) -> None:
         cursor, trace = self.context.cursor, self.context.trace

@@ -47,6 +47,9 @@ class Style:
         font = QFont([family, UI_FAMILY, MONO_FAMILY])
         font.setPixelSize(self.px(pixels))
         font.setWeight(weight)
+        if family == MONO_FAMILY:
+            # Code and numbers are shown as they are written: no ligature for /= or ->.
+            font.setFeature(QFont.Tag("calt"), 0)
         return font
 
     def colour(self, role: str, alpha: float = 1.0) -> QColor:

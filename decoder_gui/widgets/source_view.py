@@ -12,7 +12,7 @@ from decoder_gui.theme.style import Face, Style
 from model.operations import SourceLines
 
 LINE, PAD, RADIUS, SIDE = 18, 6, 6, 8
-LEAST_LINES, MOST_LINES = 3, 9
+LEAST_LINES, MOST_LINES = 3, 15
 
 
 class CodeLines(QWidget):
@@ -32,37 +32,41 @@ class CodeLines(QWidget):
 
     def set_source(self, source: SourceLines | None, style: Style) -> None:
         """Show lines; None says that there are none."""
-        if style != self._style:
+        if style != self._style or source != self._source:
             self._style = style
-            self.updateGeometry()
-        if source != self._source:
             self._source = source
-            lines = () if source is None else source.lines
-            # The blank lines that dedent empties are of no interest; their numbers are.
-            self._lines = tuple(dedent("\n".join(lines)).split("\n")) if lines else ()
+            self._lines = () if source is None else source.lines
             self._shift = 0
+            self.setMaximumHeight(self._height(min(max(len(self._lines), 1), MOST_LINES)))
             marked = "" if source is None else self._lines[source.marked].strip()
             self.setAccessibleName("Source of the operation in hand")
             self.setAccessibleDescription(marked)
         self.update()
 
     def shown_lines(self) -> tuple[tuple[int, str, bool], ...]:
-        """The lines in sight: number in the file, text, whether it is the marked one."""
+        """The lines in sight: number in the file, text, whether it is the marked one.
+
+        What all of them are indented by is left out: it would cost most of a narrow panel.
+        """
         source = self._source
         if source is None:
             return ()
         first, last = self._window()
+        texts = dedent("\n".join(self._lines[first:last])).split("\n")
         return tuple(
-            (source.first_line + i, self._lines[i], i == source.marked) for i in range(first, last)
+            (source.first_line + first + i, text, first + i == source.marked)
+            for i, text in enumerate(texts)
         )
 
     def sizeHint(self) -> QSize:
-        px = self._style.px
-        return QSize(px(220), MOST_LINES * px(LINE) + 2 * px(PAD))
+        return self.minimumSizeHint()
 
     def minimumSizeHint(self) -> QSize:
         px = self._style.px
-        return QSize(px(120), LEAST_LINES * px(LINE) + 2 * px(PAD))
+        return QSize(px(120), self._height(min(max(len(self._lines), 1), LEAST_LINES)))
+
+    def _height(self, lines: int) -> int:
+        return lines * self._style.px(LINE) + 2 * self._style.px(PAD)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -96,7 +100,7 @@ class CodeLines(QWidget):
         style, px, colour = self._style, self._style.px, self._style.colour
         shown = self.shown_lines()
         line, pad = px(LINE), px(PAD)
-        height = max(len(shown), 1) * line + 2 * pad
+        height = self._height(max(len(shown), 1))
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(colour("sunken"))
         painter.drawRoundedRect(QRectF(0, 0, self.width(), height), px(RADIUS), px(RADIUS))
@@ -129,7 +133,7 @@ class CodeLines(QWidget):
         assert self._source is not None
         px, total = self._style.px, len(self._lines)
         fitting = (self.height() - 2 * px(PAD)) // px(LINE)
-        count = max(LEAST_LINES, min(fitting, MOST_LINES, total))
+        count = min(max(LEAST_LINES, fitting), MOST_LINES, total)
         first = max(0, min(self._source.marked - count // 2, total - count))
         return first, min(first + count, total)
 
@@ -152,6 +156,9 @@ class SourceView(QWidget):
             label.setTextFormat(Qt.TextFormat.PlainText)
         self.formula.setAccessibleName("Formula of the operation in hand")
         self.sentence.setAccessibleName("What the operation in hand does")
+        self.heading.setProperty("kind", "muted")
+        self.file.setProperty("kind", "muted")
+        self.sentence.setProperty("kind", "muted")
         head = QHBoxLayout()
         head.addWidget(self.heading)
         head.addStretch(1)
@@ -162,6 +169,12 @@ class SourceView(QWidget):
         self._layout.addWidget(self.code, 1)
         self._layout.addWidget(self.formula)
         self._layout.addWidget(self.sentence)
+        self._layout.addStretch(0)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self._keep_room(afresh=True)
 
     def set_explanation(
         self, source: SourceLines | None, formula: str, sentence: str, style: Style
@@ -174,16 +187,21 @@ class SourceView(QWidget):
         self.code.set_source(source, style)
         self.formula.setText(formula)
         self.sentence.setText(sentence)
+        self._keep_room(afresh=False)
+
+    def _keep_room(self, *, afresh: bool) -> None:
+        """Give the texts the height of the longest seen: the code must not jump at every step."""
+        for label in (self.formula, self.sentence):
+            needed = max(0, label.heightForWidth(self.width()))
+            label.setMinimumHeight(needed if afresh else max(needed, label.minimumHeight()))
 
     def _dress(self, style: Style) -> None:
         self._layout.setSpacing(style.px(8))
-        for label, face, role in (
-            (self.heading, Face.TITLE, "muted"),
-            (self.file, Face.SMALL, "muted"),
-            (self.formula, Face.MONO, "text"),
-            (self.sentence, Face.BODY, "muted"),
+        for label, face in (
+            (self.heading, Face.TITLE),
+            (self.file, Face.SMALL),
+            (self.formula, Face.MONO),
+            (self.sentence, Face.BODY),
         ):
             label.setFont(style.font(face))
-            palette = label.palette()
-            palette.setColor(label.foregroundRole(), style.colour(role))
-            label.setPalette(palette)
+            label.setMinimumHeight(0)
