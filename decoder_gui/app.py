@@ -5,12 +5,18 @@ from __future__ import annotations
 import faulthandler
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from PySide6.QtCore import QEventLoop, QSettings, QSize, QTimer
-from PySide6.QtGui import QImage, QPainter
+from PySide6.QtCore import (
+    QMessageLogContext,
+    QSettings,
+    QSize,
+    QtMsgType,
+    QTimer,
+    qInstallMessageHandler,
+)
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
 from decoder_gui.arguments import RunOptions, WindowOptions
@@ -20,11 +26,10 @@ from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.main_window import MainWindow
 from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.stylesheet import apply_style
+from decoder_gui.waiting import wait_until
 from model.errors import DecoderError
 from model.faults import find_fault
 from model.sampling import SamplingConfig
-
-SNAPSHOT_TIMEOUT_MS = 120_000
 
 
 class Refused(Exception):
@@ -45,6 +50,7 @@ def run_window(run: RunOptions, window: WindowOptions, snapshot: Path | None) ->
     if run.fault is not None:
         find_fault(run.fault)
 
+    qInstallMessageHandler(_pass_on)
     application = QApplication.instance() or QApplication(["decoder-gui"])
     assert isinstance(application, QApplication)
     application.setApplicationName("decoder-gui")
@@ -80,23 +86,6 @@ def run_window(run: RunOptions, window: WindowOptions, snapshot: Path | None) ->
             main_window.deleteLater()
         QApplication.sendPostedEvents(None, 0)
         application.processEvents()
-
-
-def wait_until(done: Callable[[], bool], timeout_ms: int = SNAPSHOT_TIMEOUT_MS) -> bool:
-    """Let the event loop run until something holds; False if it never did."""
-    loop = QEventLoop()
-    ticker = QTimer()
-    ticker.setInterval(5)
-    ticker.timeout.connect(lambda: loop.quit() if done() else None)
-    ticker.start()
-    limit = QTimer()
-    limit.setSingleShot(True)
-    limit.timeout.connect(loop.quit)
-    limit.start(timeout_ms)
-    if not done():
-        loop.exec()
-    ticker.stop()
-    return done()
 
 
 def _dress(context: AppContext, window: WindowOptions, settings: QSettings | None) -> None:
@@ -187,13 +176,18 @@ def _take_snapshot(
     wait_until(lambda: context.idle and not context.checks_pending)
     wait_until(_Turns(12), 2_000)
     image = QImage(main_window.size(), QImage.Format.Format_ARGB32)
-    painter = QPainter(image)
-    main_window.render(painter)
-    painter.end()
+    image.fill(context.style.colour("window"))
+    main_window.render(image)
     if not image.save(str(path), "PNG"):
         raise Refused(f"{path} cannot be written")
     print(path.resolve())
     return DONE
+
+
+def _pass_on(kind: QtMsgType, where: QMessageLogContext, message: str) -> None:
+    """Qt's messages to standard error, but for one that offscreen rendering always prints."""
+    if "propagateSizeHints" not in message:
+        print(message, file=sys.stderr)
 
 
 class _Turns:

@@ -16,6 +16,8 @@ from decoder_gui.panels.base import Panel, Place, all_panels
 from decoder_gui.shortcuts import SHORTCUTS
 from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.stylesheet import apply_style
+from decoder_gui.widgets.key_guard import KeyGuard
+from decoder_gui.widgets.notice import Notice
 from decoder_gui.widgets.shortcuts_dialog import ShortcutsDialog
 from decoder_gui.widgets.top_bar import ModelChoice, TopBar
 
@@ -50,9 +52,6 @@ class MainWindow(QMainWindow):
         self.fault_banner.setObjectName("fault-banner")
         self.fault_banner.setWordWrap(True)
         self.fault_banner.hide()
-        self.notices = QLabel()
-        self.notices.setObjectName("notices")
-        self.notices.setTextFormat(Qt.TextFormat.PlainText)
 
         whole = QWidget()
         self._rows = QVBoxLayout(whole)
@@ -67,6 +66,8 @@ class MainWindow(QMainWindow):
         for panel in self._fixed(Place.FOOT):
             self._rows.addWidget(panel)
         self.setCentralWidget(whole)
+        self.notice = Notice(context.style, self.arrangement)
+        self._keys = KeyGuard(QApplication.instance(), self)
 
         self._actions = self._make_actions()
         self.top_bar.set_view_menu(self._view_menu())
@@ -261,6 +262,7 @@ class MainWindow(QMainWindow):
         self.top_bar.set_style(style)
         self.top_bar.set_projector(style.projector)
         self.arrangement.set_style(style)
+        self.notice.set_style(style)
         side = style.px(16)
         self.arrangement.setContentsMargins(side, 0, side, style.px(10))
 
@@ -292,7 +294,7 @@ class MainWindow(QMainWindow):
             )
 
     def _on_notice(self, sentence: str) -> None:
-        self.top_bar.show_notice(sentence, NOTICE_MS)
+        self.notice.say(sentence, NOTICE_MS)
 
     def _on_crash(self, text: str) -> None:
         dialogs.show_crash(self, text)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from decoder_gui.app import wait_until
 from decoder_gui.context import AppContext
 from decoder_gui.theme.stylesheet import apply_style
+from decoder_gui.waiting import wait_until
 
 STORY = "Once upon a time there was a little cat named Tom."
 

@@ -101,7 +101,7 @@ def test_a_full_context_is_said_and_its_last_token_decoded() -> None:
 
 def test_what_cannot_be_examined_is_said() -> None:
     results = run(Subject.under(TINY, (0,), context=1))
-    assert "nothing to examine" in results["causal-behaviour"].detail
+    assert results["causal-behaviour"].detail == "nothing to examine: the context has 1 position"
     for name in ("cache-constant", "positions"):
         assert results[name].detail == (
             "nothing to examine; the prompt fills the context of 1, so no token was decoded"
@@ -115,6 +115,18 @@ def test_the_continuation_is_the_sound_engines_and_stays_within_the_context() ->
     assert Subject.under(TINY, (0, 1), context=3).token_ids == (0, 1, 2)
     assert Subject.under(TINY, (0, 1), continuation=(1, 1, 1)).token_ids == (0, 1, 1, 1)
     assert len(Subject.under(DEEP, (0, 1), continuation=20).token_ids) == 22
+
+
+def test_a_prompt_that_nothing_follows_gets_a_continuation_all_the_same() -> None:
+    for continuation in ((), 0):
+        subject = Subject.under(TINY, (0,), ("stale-cache",), continuation=continuation)
+        assert len(subject.token_ids) == 3
+        assert subject.decoded == 2
+        results = run(subject)
+        assert not results["cache-constant"].holds
+        assert results["positions"].detail.endswith(
+            "nothing followed the prompt, so 2 tokens of the sound model's choice did"
+        )
 
 
 def test_what_does_not_fit_is_refused() -> None:

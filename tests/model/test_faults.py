@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from model.checkpoints.loading import open_checkpoint
 from model.checks import CheckResult, Subject, all_checks, run_checks
 from model.engine import Engine
 from model.errors import FaultNotPossible
@@ -25,10 +26,12 @@ from model.wiring import SOUND, Wiring
 TINY = TinyEngine()
 DEEP = random_decoder(ModelShape(4, 32, 4, 40, 60), seed=3, spread=0.3)
 SHALLOW = random_decoder(ModelShape(1, 8, 2, 16, 11), seed=5, spread=0.3)
+STORIES = open_checkpoint(Path(__file__).resolve().parents[2] / "assets" / "stories")
 PROMPTS: dict[str, tuple[Engine, tuple[int, ...]]] = {
     "tiny": (TINY, (0, 1)),
     "deep": (DEEP, (5, 17, 3, 58, 4, 4, 7)),
     "shallow": (SHALLOW, (1, 10, 4)),
+    "stories": (STORIES.engine, tuple(STORIES.tokenizer.encode("Once upon a time there was"))),
 }
 
 MASK = {"causal-weights", "causal-behaviour", "cache-equals-full"}
@@ -44,6 +47,7 @@ FAILS: dict[str, set[str]] = {
 NAN_SPREADS: dict[str, set[str]] = {
     "tiny": {"rows-sum-to-one"},  # a query weight: later keys are left out, not weighed
     "deep": {"rows-sum-to-one", "causal-weights"},  # blocks 2 and 3 attend with NaN, masked or not
+    "stories": {"rows-sum-to-one", "causal-weights"},
     "shallow": set(),  # in the MLP of the only block: attention has come before
 }
 
@@ -107,7 +111,9 @@ def test_faults_add_up() -> None:
     assert wide.wiring == Wiring(lookahead=None, restart_positions=True)
     results = run(Subject.under(DEEP, PROMPTS["deep"][1], ("no-scale", "stale-cache")))
     assert results["cache-constant"].detail.endswith("fault on: stale-cache")
-    assert results["cache-equals-full"].detail.endswith("fault on: no-scale, stale-cache")
+    assert results["cache-equals-full"].detail.endswith("fault on: stale-cache, no-scale")
+    unordered = Subject.under(DEEP, (1, 2), frozenset({"no-scale", "no-mask", "nan-weight"}))
+    assert unordered.faults == ("no-mask", "no-scale", "nan-weight")
 
 
 def test_an_unknown_fault_is_refused_and_the_known_ones_listed() -> None:
@@ -159,9 +165,6 @@ def test_truncating_first_is_caught_whatever_the_settings(order: str, temperatur
         sampling=SamplingConfig(temperature=temperature, order=order),
     )
     assert failing(run(subject)) == {"sampling"}
-
-
-STORIES = Path(__file__).resolve().parents[2] / "assets" / "stories"
 
 
 @pytest.mark.parametrize("length", [1, 2, 4])

@@ -1,0 +1,107 @@
+"""The worker: order, replacement by tag, cancelling between events, and errors as reports."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from decoder_gui.waiting import wait_until
+from decoder_gui.worker import Ended, Progressed, Started, Worker
+from model.errors import EmptyPrompt
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    made = Worker()
+    yield made
+    made.stop()
+
+
+def finish(worker: Worker) -> list[object]:
+    assert wait_until(lambda: worker.idle)
+    reports = list(worker.reports)
+    worker.reports.clear()
+    return reports
+
+
+def test_jobs_run_in_order_in_one_thread(worker: Worker) -> None:
+    def job(name: str) -> Iterator[object]:
+        yield name, threading.current_thread().name
+
+    for name in "abc":
+        worker.submit("run", lambda name=name: job(name), replace=False)
+    updates = [report.update for report in finish(worker) if isinstance(report, Progressed)]
+    assert [update[0] for update in updates] == ["a", "b", "c"]  # type: ignore[index]
+    assert {update[1] for update in updates} == {"decoder-gui engine"}  # type: ignore[index]
+
+
+def test_a_newer_request_of_a_tag_replaces_the_older(worker: Worker) -> None:
+    gate = threading.Event()
+
+    def blocked() -> Iterator[object]:
+        gate.wait(10)
+        yield "blocked"
+
+    def job(name: str) -> Iterator[object]:
+        yield name
+
+    worker.submit("other", blocked)
+    old = worker.submit("look", lambda: job("old"))
+    new = worker.submit("look", lambda: job("new"))
+    gate.set()
+    reports = finish(worker)
+    assert Ended(old, "look", cancelled=True) in reports
+    assert Ended(new, "look") in reports
+    updates = [report.update for report in reports if isinstance(report, Progressed)]
+    assert updates == ["blocked", "new"]
+
+
+def test_cancel_stops_between_two_events_and_closes_the_job(worker: Worker) -> None:
+    reached, closed = threading.Event(), threading.Event()
+
+    def endless() -> Iterator[object]:
+        try:
+            while True:
+                reached.set()
+                yield None
+        finally:
+            closed.set()
+
+    worker.submit("run", endless)
+    assert reached.wait(10)
+    worker.cancel()
+    ended = [report for report in finish(worker) if isinstance(report, Ended)]
+    assert [report.cancelled for report in ended] == [True]
+    assert closed.is_set()
+
+
+def test_a_refusal_and_a_crash_are_told_apart(worker: Worker) -> None:
+    def refuses() -> Iterator[object]:
+        yield 1
+        raise EmptyPrompt
+
+    def crashes() -> Iterator[object]:
+        yield 1 / 0
+
+    worker.submit("a", refuses)
+    worker.submit("b", crashes)
+    reports = finish(worker)
+    refusal, crash = (report for report in reports if isinstance(report, Ended))
+    assert isinstance(refusal.refusal, EmptyPrompt)
+    assert not refusal.crash
+    assert crash.refusal is None
+    assert "ZeroDivisionError" in crash.crash
+    assert sum(isinstance(report, Started) for report in reports) == 2
+
+
+def test_it_goes_on_after_a_crash(worker: Worker) -> None:
+    def broken() -> Iterator[object]:
+        raise RuntimeError("not even an iterator")
+
+    worker.submit("a", broken)
+    number = worker.submit("b", lambda: iter(["fine"]))
+    reports = finish(worker)
+    assert Ended(number, "b") in reports
+    assert any(isinstance(report, Ended) and "not even" in report.crash for report in reports)
