@@ -126,6 +126,16 @@ def find_fault(name: str) -> Fault:
     return _FAULTS[name]
 
 
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Some faults, each once, in the order in which a menu lists them.
+
+    Raises:
+        FaultNotPossible: an unknown name.
+    """
+    wanted = {find_fault(name).name for name in names}
+    return tuple(name for name in _FAULTS if name in wanted)
+
+
 def apply_faults(engine: Engine, names: Iterable[str]) -> Engine:
     """The engine with all of these faults switched on, or the engine itself if there are none.
 

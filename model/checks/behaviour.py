@@ -31,7 +31,7 @@ def causal_behaviour(subject: Subject) -> CheckResult:
     vocabulary = subject.engine.shape.vocabulary
     if len(ids) < 2 or vocabulary < 2:
         reason = (
-            f"there is one position in the context of {subject.positions}"
+            f"the context has {plural(subject.positions, 'position')}"
             if len(ids) < 2
             else "the vocabulary has one token"
         )

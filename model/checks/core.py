@@ -15,8 +15,10 @@ import numpy as np
 
 from model.engine import Cache, Engine, TokenIds
 from model.errors import ContextOverflow, DecoderError, EmptyPrompt
-from model.faults import apply_faults, find_fault, sampling_under
+from model.faults import apply_faults, find_fault, in_order, sampling_under
 from model.sampling_orders import SamplingConfig
+
+LEAST_DECODED = 2
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ class Subject:
         engine: the engine in hand.
         sound_engine: the same weights, wired as they should be.
         prompt_ids: the prompt, at least one token.
-        continuation: the tokens to decode after it, or how many the sound engine chooses greedily.
+        continuation: the tokens to decode after it, or how many the sound engine chooses greedily;
+            with neither it chooses a few all the same, so that there is a decode to examine.
         context: positions to stay within; None is the model's own.
         sampling: the settings as they are stated.
         faults: names of the faults that are switched on.
@@ -101,7 +104,7 @@ class Subject:
             FaultNotPossible: an unknown fault, or one that this engine or these settings cannot
                 have.
         """
-        names = tuple(faults)
+        names = in_order(faults)
         settings = sampling or SamplingConfig()
         sampling_under(settings, names)  # refuses here what could not be examined later
         broken = apply_faults(engine, names)
@@ -117,15 +120,21 @@ class Subject:
         own = self.sound_engine.shape.context_length
         return own if self.context is None else min(own, self.context)
 
+    @property
+    def chosen(self) -> int:
+        """How many tokens the sound engine chooses, if the context has room for them."""
+        if self.continuation:
+            return self.continuation if isinstance(self.continuation, int) else 0
+        return LEAST_DECODED
+
     @cached_property
     def token_ids(self) -> tuple[int, ...]:
         """The prompt and what is decoded after it, as far as the context goes."""
-        ids = list(self.prompt_ids)
-        if not isinstance(self.continuation, int):
-            return (*ids, *self.continuation)[: self.positions]
+        given = () if isinstance(self.continuation, int) else self.continuation
+        ids = [*self.prompt_ids, *given][: self.positions]
         cache = self.new_cache()
         fed = 0
-        for _ in range(min(self.continuation, self.positions - len(ids))):
+        for _ in range(min(self.chosen, self.positions - len(ids))):
             logits = self.sound_engine.forward(as_batch(ids[fed:]), cache)
             fed = len(ids)
             ids.append(int(np.argmax(logits[0, -1])))
@@ -148,10 +157,13 @@ class Subject:
     @property
     def remark(self) -> str:
         """What the reader must know about the run, or nothing."""
-        if len(self.token_ids) > len(self.prompt_ids):
+        following = len(self.token_ids) - len(self.prompt_ids)
+        if following and self.continuation:
             return ""
-        full = len(self.prompt_ids) == self.positions
-        why = f"the prompt fills the context of {self.positions}" if full else "nothing follows it"
+        if following:
+            tokens = plural(following, "token")
+            return f"; nothing followed the prompt, so {tokens} of the sound model's choice did"
+        why = f"the prompt fills the context of {self.positions}"
         if self.decoded:
             return f"; {why}, so its last token was processed as a decoded one"
         return f"; {why}, so no token was decoded"

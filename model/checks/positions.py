@@ -8,7 +8,7 @@ import numpy as np
 
 from model.checks.cache import relative_difference
 from model.checks.core import CheckResult, Subject, Where, check, number, plural, within, worse
-from model.checks.observe import Observation, observe_pass, observe_prefill_and_decode
+from model.checks.observe import Observation, observe_decode, observe_pass
 from model.engine import Array
 
 NAME = "positions"
@@ -60,9 +60,7 @@ def positions(subject: Subject) -> CheckResult:
 
 
 def _decoded(subject: Subject, name: str) -> Iterator[Observation]:
-    for seen in observe_prefill_and_decode(subject):
-        if seen.name == name and seen.step > 0:
-            yield seen
+    return (seen for seen in observe_decode(subject) if seen.name == name)
 
 
 def _given(array: Array, table: Array, name: str) -> str:

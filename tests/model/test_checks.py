@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -24,13 +25,13 @@ from model.checks import (
 from model.checks.cache import relative_difference
 from model.checks.core import as_batch, within, worse
 from model.checks.sampling import recompute
-from model.engine import Array, Engine
+from model.engine import Array, Cache, Engine, TokenIds
 from model.errors import ContextOverflow, DecoderError, EmptyPrompt, NonFiniteLogits
 from model.faults import apply_faults, fault_names, find_fault
 from model.random_model import random_decoder
 from model.sampling import SamplingConfig
 from model.shape import ModelShape
-from model.tiny_engine import TinyEngine
+from model.tiny_engine import TinyCache, TinyEngine
 from model.trace import Checkpoint, Event, Phase, Step, Trace
 
 TINY = TinyEngine()
@@ -199,6 +200,46 @@ def test_logits_that_cannot_be_sampled_from_are_refused_and_counted() -> None:
     result = run(Subject.under(TINY, (0, 1), ("nan-weight",)))["sampling"]
     assert result.holds
     assert "refused, as they must be, 3 times" in result.detail
+
+
+def test_a_draw_that_is_off_by_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("model.checks.sampling")
+    monkeypatch.setattr(module, "draw", lambda source, uniform: int(source.kept[-1]))
+    result = run(Subject.under(TINY, (0, 1)))["sampling"]
+    assert not result.holds
+    assert "step 0 of the run: the sampler drew id 0 and not 2 at 0.241" in result.detail
+
+
+def test_probabilities_that_are_slightly_off_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("model.checks.sampling")
+    exact = module.softmax
+
+    def rounded(*arguments: object) -> dict[int, float]:
+        return {i: round(p, 7) for i, p in exact(*arguments).items()}
+
+    monkeypatch.setattr(module, "softmax", rounded)
+    result = run(Subject.under(TINY, (0, 1)))["sampling"]
+    assert not result.holds
+    assert 1e-9 < result.worst < 1e-6
+    assert "final probabilities differ by" in result.detail
+
+
+class Doubling(TinyEngine):
+    """Counts every decoded token twice."""
+
+    def forward(self, token_ids: TokenIds, cache: Cache, *, all_logits: bool = False) -> Array:
+        logits = super().forward(token_ids, cache, all_logits=all_logits)
+        if token_ids.shape[1] == 1:
+            assert isinstance(cache, TinyCache)
+            cache.rows.append([0.0, 0.0], [0.0, 0.0])
+        return logits
+
+
+def test_a_length_that_moves_by_two_is_found() -> None:
+    subject = Subject(Doubling(), TINY, (0, 1), (2,))
+    (result,) = run_checks(subject, ["cache-constant"])
+    assert not result.holds
+    assert result.detail == "step 1 moved the length of the cache from 2 to 4"
 
 
 # ---------------------------------------------------------------- comparisons
