@@ -1,0 +1,392 @@
+"""The attention panel's data: one head as a matrix, all heads as thumbnails, leaks, the readout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder_gui.viewdata.attention_store import Codes, FoundLeaks, PatternStore, encode
+from decoder_gui.viewdata.moment import Moment
+from decoder_gui.viewdata.numbers import format_count, format_value, plural
+from model.engine import Array
+from model.trace import Phase
+
+LEAKS_NAMED = 3
+
+
+class CellState(Enum):
+    """What there is to show of a query and a key."""
+
+    WEIGHT = "weight"
+    LEAK = "leak"  # a weight on a later key
+    NOT_FINITE = "not finite"
+    MASKED = "masked"  # a later key, and no weight on it
+    NOT_YET = "not computed yet"
+    NOT_KEPT = "not kept"
+
+
+class Verdict(Enum):
+    """Outcome of a check; :attr:`CheckLine.shown` says it without colour."""
+
+    HOLDS = "✓"
+    FAILS = "✗"
+    OPEN = "–"  # nothing to examine yet, or not decidable
+
+
+@dataclass(frozen=True)
+class CheckLine:
+    """One line beside the matrix: ``✓ no weight above the diagonal``."""
+
+    verdict: Verdict
+    text: str
+
+    @property
+    def shown(self) -> str:
+        return f"{self.verdict.value} {self.text}"
+
+
+@dataclass(frozen=True)
+class TokenLabel:
+    """A token at its position, as rows and columns are labelled; ``text`` has no leading ``␣``."""
+
+    position: int
+    text: str
+    phase: Phase
+
+
+@dataclass(frozen=True)
+class Leak:
+    """An attention weight on a later position, which causality forbids."""
+
+    layer: int
+    head: int
+    query: int
+    key: int
+    weight: float
+    sentence: str
+
+
+class Emphasis(Enum):
+    """How a part of a readout is set."""
+
+    PLAIN = "plain"
+    TOKEN = "token"
+    POSITION = "position"
+    NUMBER = "number"
+
+
+@dataclass(frozen=True)
+class Readout:
+    """One cell and its row, in words and numbers.
+
+    Attributes:
+        weight: the cell's weight, None where there is none.
+        entropy: of the row, nats; None where the row does not exist. NaN if a weight is.
+        row_sum: of the row; None where the row does not exist.
+        headline: ``sat 12 attends to cat 7 0.347`` in parts.
+        details: ``entropy 1.62 nats · row sum 1.000000``, empty where the row does not exist.
+    """
+
+    query: int
+    key: int
+    state: CellState
+    weight: float | None
+    entropy: float | None
+    row_sum: float | None
+    headline: tuple[tuple[str, Emphasis], ...]
+    details: str
+
+    @property
+    def text(self) -> str:
+        """All of it as plain text."""
+        words = " ".join(part for part, _ in self.headline)
+        return f"{words} · {self.details}" if self.details else words
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionView:
+    """What the panel shows of one layer and head at a moment.
+
+    Attributes:
+        positions: number of rows and columns: up to the end of the step in hand.
+        weights: (positions, positions) float32, row = query, column = key; 0 where there is none.
+        rows: per query its weights exactly as recorded, (keys,), or None.
+        rows_computed: rows from there on do not exist yet at the cursor; None before it means
+            computed but not kept.
+        codes: (positions, positions) uint8 colours, see
+            :mod:`decoder_gui.viewdata.attention_store`.
+        newest: first row of the step in hand.
+        first_decode: first row that was decoded, None while there are only prefill rows.
+        not_kept: steps of this layer to recompute, the one to start with in front.
+        leak_cells: (n, 2) query and key of this head's leaks, heaviest first.
+        leak_count: leaks over all heads.
+        leaks: the heaviest leaks in words, those of this head first.
+        mosaic: (layers, side, heads, side) uint8 colours, ``factor`` positions a cell.
+        selected: the cell in hand; None while there are no positions.
+    """
+
+    layer: int
+    head: int
+    layers: int
+    heads: int
+    positions: int
+    labels: tuple[TokenLabel, ...]
+    weights: NDArray[np.float32]
+    rows: tuple[Array | None, ...]
+    rows_computed: int
+    codes: Codes
+    newest: int
+    first_decode: int | None
+    not_kept: tuple[int, ...]
+    leak_cells: NDArray[np.int64]
+    leak_count: int
+    leaks: tuple[Leak, ...]
+    causal: CheckLine
+    mosaic: Codes
+    factor: int
+    selected: tuple[int, int] | None
+
+    @property
+    def title(self) -> str:
+        return f"Attention · block {self.layer} · head {self.head}"
+
+    def state(self, query: int, key: int) -> CellState:
+        """What there is to show of a cell."""
+        row = self.rows[query]
+        if row is None:
+            return CellState.NOT_KEPT if query < self.rows_computed else CellState.NOT_YET
+        if key >= len(row):
+            return CellState.MASKED
+        if not np.isfinite(row[key]):
+            return CellState.NOT_FINITE
+        if key <= query:
+            return CellState.WEIGHT
+        return CellState.LEAK if self.codes[query, key] else CellState.MASKED
+
+    def readout(self, query: int, key: int) -> Readout:
+        """Cell (query, key) in words, with its row's entropy and sum."""
+        state = self.state(query, key)
+        row = self.rows[query]
+        weight = entropy = total = None
+        details = ""
+        if row is not None:
+            exact = row.astype(np.float64)
+            total, entropy = float(exact.sum()), entropy_nats(exact)
+            details = f"entropy {format_value(entropy, 2)} nats · row sum {format_value(total, 6)}"
+            if state in (CellState.WEIGHT, CellState.LEAK, CellState.NOT_FINITE):
+                weight = float(exact[key])
+        return Readout(
+            query=query,
+            key=key,
+            state=state,
+            weight=weight,
+            entropy=entropy,
+            row_sum=total,
+            headline=self._headline(query, key, state, weight),
+            details=details,
+        )
+
+    def _headline(
+        self, query: int, key: int, state: CellState, weight: float | None
+    ) -> tuple[tuple[str, Emphasis], ...]:
+        subject = self._token(query)
+        if weight is not None:
+            words = "attends to the later" if state is CellState.LEAK else "attends to"
+            number = (format_value(weight), Emphasis.NUMBER)
+            return *subject, (words, Emphasis.PLAIN), *self._token(key), number
+        if state is CellState.MASKED:
+            return *subject, ("does not see the later", Emphasis.PLAIN), *self._token(key)
+        missing = "not kept" if state is CellState.NOT_KEPT else "not computed yet"
+        return *subject, (f"weights in block {self.layer} {missing}", Emphasis.PLAIN)
+
+    def _token(self, position: int) -> tuple[tuple[str, Emphasis], ...]:
+        return (
+            (self.labels[position].text, Emphasis.TOKEN),
+            (str(position), Emphasis.POSITION),
+        )
+
+
+def entropy_nats(weights: NDArray[np.float64]) -> float:
+    """Entropy of a row of weights in nats; a weight of 0 adds nothing, NaN makes it NaN."""
+    positive = weights[weights != 0]
+    if not np.isfinite(positive).all() or (positive < 0).any():
+        return float("nan")
+    # 0 - sum, so that a row of a single 1 gives 0.00 and not -0.00.
+    return float(0.0 - np.sum(positive * np.log(positive)))
+
+
+def layer_in_hand(moment: Moment) -> int:
+    """The block of the operation in hand; the first before all blocks, the last after them."""
+    if moment.cursor is None or moment.operation is None:
+        return 0
+    if moment.operation.layer is not None:
+        return moment.operation.layer
+    operations = moment.trace.operations[: moment.cursor.operation]
+    begun = any(operation.layer is not None for operation in operations)
+    return moment.trace.shape.depth - 1 if begun else 0
+
+
+def token_labels(moment: Moment, positions: int) -> tuple[TokenLabel, ...]:
+    """Labels of the first positions; a leading ``␣`` is left out where something follows it."""
+    labels: list[TokenLabel] = []
+    for step in moment.trace.steps:
+        for position in range(step.first, min(step.last, positions)):
+            text = moment.pieces[position].text
+            shown = text[1:] if text.startswith("␣") and len(text) > 1 else text
+            labels.append(TokenLabel(position, shown, step.phase))
+    return tuple(labels)
+
+
+def build_attention(
+    moment: Moment, store: PatternStore | None = None, *, layer: int | None = None
+) -> AttentionView:
+    """The view of a layer (that of the operation in hand if None) and the selected head.
+
+    ``store`` is the memory that makes the next call cheap; without one all is done from scratch.
+    """
+    store = PatternStore() if store is None else store
+    store.follow(moment)
+    shape = moment.trace.shape
+    layer = layer_in_hand(moment) if layer is None else min(layer, shape.depth - 1)
+    head = min(moment.selection.head, shape.num_heads - 1)
+    step = moment.step
+    positions = 0 if step is None else step.last
+    store.look_at(layer)
+    rows, weights, codes, not_kept = _compose(moment, store, layer, head, positions)
+    computed = store.rows_computed(moment, layer)
+    store.check(moment)
+    mosaic, factor = store.mosaic(moment)
+    labels = token_labels(moment, positions)
+    decoded = (label.position for label in labels if label.phase is Phase.DECODE)
+    found = list(store.leaks(moment))
+    return AttentionView(
+        layer=layer,
+        head=head,
+        layers=shape.depth,
+        heads=shape.num_heads,
+        positions=positions,
+        labels=labels,
+        weights=weights,
+        rows=rows,
+        rows_computed=computed,
+        codes=codes,
+        newest=0 if step is None else step.first,
+        first_decode=next(decoded, None),
+        not_kept=not_kept,
+        leak_cells=_leak_cells(found, layer, head),
+        leak_count=sum(leaks.weights.size for _, leaks in found),
+        leaks=_name_leaks(found, layer, head, labels),
+        causal=_causal_line(moment, store, found, layer, head),
+        mosaic=mosaic,
+        factor=factor,
+        selected=_selected(moment, rows, positions),
+    )
+
+
+def _compose(
+    moment: Moment, store: PatternStore, layer: int, head: int, positions: int
+) -> tuple[tuple[Array | None, ...], NDArray[np.float32], Codes, tuple[int, ...]]:
+    rows: list[Array | None] = [None] * positions
+    weights = np.zeros((positions, positions), np.float32)
+    not_kept: list[int] = []
+    name = store.names[layer]
+    for step in moment.trace.steps:
+        if step.first >= positions:
+            break
+        pattern = store.pattern(moment, step.index, layer)
+        if pattern is None:
+            if moment.exists(step.index, name):
+                not_kept.append(step.index)
+            continue
+        square = pattern[head]
+        weights[step.first : step.last, : square.shape[1]] = square
+        rows[step.first : step.last] = list(square)
+    weights.flags.writeable = False
+    codes = encode(weights)
+    # The newest row is what is looked at, then the prompt, then the rest backwards.
+    order = sorted(not_kept, key=lambda index: (index not in (not_kept[-1], 0), -index))
+    return tuple(rows), weights, _blank(codes, rows), tuple(order)
+
+
+def _blank(codes: Codes, rows: list[Array | None]) -> Codes:
+    for query, row in enumerate(rows):
+        if row is None:
+            codes[query] = 0
+    codes.flags.writeable = False
+    return codes
+
+
+def _selected(
+    moment: Moment, rows: tuple[Array | None, ...], positions: int
+) -> tuple[int, int] | None:
+    """The cell in hand: by default the newest query, and the key with its largest weight."""
+    if not positions:
+        return None
+    query = moment.selection.query
+    query = positions - 1 if query is None else min(query, positions - 1)
+    key = moment.selection.key
+    if key is not None:
+        return query, min(key, positions - 1)
+    row = rows[query]
+    if row is None or not np.isfinite(row).all():
+        return query, query
+    return query, int(np.argmax(row))
+
+
+def _leak_cells(found: list[tuple[int, FoundLeaks]], layer: int, head: int) -> NDArray[np.int64]:
+    cells = [
+        np.stack([leaks.queries, leaks.keys], axis=1)[leaks.heads == head]
+        for at, leaks in found
+        if at == layer
+    ]
+    return np.concatenate(cells) if cells else np.zeros((0, 2), np.int64)
+
+
+def _name_leaks(
+    found: list[tuple[int, FoundLeaks]], layer: int, head: int, labels: tuple[TokenLabel, ...]
+) -> tuple[Leak, ...]:
+    candidates: list[tuple[bool, float, int, int, int, int]] = []
+    for at, leaks in found:
+        here = np.flatnonzero(leaks.heads == head)[:LEAKS_NAMED] if at == layer else ()
+        for i in {*range(min(LEAKS_NAMED, leaks.weights.size)), *(int(i) for i in here)}:
+            elsewhere = (at, int(leaks.heads[i])) != (layer, head)
+            cell = (at, int(leaks.heads[i]), int(leaks.queries[i]), int(leaks.keys[i]))
+            candidates.append((elsewhere, -float(leaks.weights[i]), *cell))
+    named = []
+    for elsewhere, negative, at, of, query, key in sorted(candidates)[:LEAKS_NAMED]:
+        sentence = (
+            f"query {query} “{labels[query].text}” attends to the later key {key} "
+            f"“{labels[key].text}” with {format_value(-negative, 2)}"
+        )
+        if elsewhere:
+            sentence += f" (block {at}, head {of})"
+        named.append(Leak(at, of, query, key, -negative, sentence))
+    return tuple(named)
+
+
+def _causal_line(
+    moment: Moment,
+    store: PatternStore,
+    found: list[tuple[int, FoundLeaks]],
+    layer: int,
+    head: int,
+) -> CheckLine:
+    total = sum(leaks.weights.size for _, leaks in found)
+    if total:
+        here = sum(int((leaks.heads == head).sum()) for at, leaks in found if at == layer)
+        text = f"{plural(here, 'weight')} above the diagonal, {format_count(total)} in all heads"
+        return CheckLine(Verdict.FAILS, text)
+    broken = store.not_finite(moment)
+    if broken:
+        text = f"causality cannot be judged: {plural(broken, 'weight')} not finite"
+        return CheckLine(Verdict.OPEN, text)
+    if not any(store.rows_computed(moment, at) for at in range(len(store.names))):
+        return CheckLine(Verdict.OPEN, "no weight computed yet")
+    skipped = store.unchecked(moment)
+    if skipped:
+        text = f"no weight above the diagonal; {plural(skipped, 'pattern')} not kept, not examined"
+        return CheckLine(Verdict.OPEN, text)
+    return CheckLine(Verdict.HOLDS, "no weight above the diagonal")

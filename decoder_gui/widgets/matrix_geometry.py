@@ -1,0 +1,126 @@
+"""Where the cells of the attention matrix are: one place for painting, clicking and zooming."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from PySide6.QtCore import QPointF, QRectF, QSizeF
+
+KEY_ANGLE = 50.0  # degrees that key labels rise by
+LEAST_VISIBLE = 4.0  # cells along a side at the strongest zoom
+
+
+@dataclass(frozen=True)
+class MatrixGeometry:
+    """A square of cells, or the part of it that is zoomed into.
+
+    Attributes:
+        left, top, side: the square in pixels.
+        positions: number of rows and of columns.
+        x0, y0: first visible key and query, fractional while panning.
+        span: visible cells along a side; ``positions`` when not zoomed.
+    """
+
+    left: float
+    top: float
+    side: float
+    positions: int
+    x0: float
+    y0: float
+    span: float
+
+    @property
+    def cell(self) -> float:
+        """Pixels of a cell."""
+        return self.side / self.span if self.span else 0.0
+
+    @property
+    def square(self) -> QRectF:
+        return QRectF(self.left, self.top, self.side, self.side)
+
+    @property
+    def zoomed(self) -> bool:
+        return self.span < self.positions
+
+    def x(self, key: float) -> float:
+        """Left edge of a column in whole pixels."""
+        return self.left + round((key - self.x0) * self.cell)
+
+    def y(self, query: float) -> float:
+        """Top edge of a row in whole pixels."""
+        return self.top + round((query - self.y0) * self.cell)
+
+    def rect(self, query: int, key: int, queries: int = 1, keys: int = 1) -> QRectF:
+        """A cell, or a block of cells."""
+        corner = QPointF(self.x(key), self.y(query))
+        return QRectF(corner, QPointF(self.x(key + keys), self.y(query + queries)))
+
+    def at(self, point: QPointF) -> tuple[int, int] | None:
+        """(query, key) under a point, or None beside the square."""
+        if not self.side or not self.square.contains(point):
+            return None
+        key = int(self.x0 + (point.x() - self.left) / self.cell)
+        query = int(self.y0 + (point.y() - self.top) / self.cell)
+        return min(query, self.positions - 1), min(key, self.positions - 1)
+
+    def visible_keys(self) -> range:
+        return range(int(self.x0), min(self.positions, math.ceil(self.x0 + self.span)))
+
+    def visible_queries(self) -> range:
+        return range(int(self.y0), min(self.positions, math.ceil(self.y0 + self.span)))
+
+    def zoomed_by(self, factor: float, around: QPointF) -> MatrixGeometry:
+        """Enlarged by a factor; what is under the point stays there as far as there are cells."""
+        span = min(float(self.positions), max(LEAST_VISIBLE, self.span / factor))
+        across = (around.x() - self.left) / self.side
+        down = (around.y() - self.top) / self.side
+        x0 = self.x0 + across * (self.span - span)
+        y0 = self.y0 + down * (self.span - span)
+        return replace(self, span=span).moved_to(x0, y0)
+
+    def moved_to(self, x0: float, y0: float) -> MatrixGeometry:
+        """Panned, within the cells that there are."""
+        most = max(0.0, self.positions - self.span)
+        return replace(self, x0=min(max(0.0, x0), most), y0=min(max(0.0, y0), most))
+
+    def showing(self, query: int, key: int) -> MatrixGeometry:
+        """Panned as little as makes a cell visible."""
+        x0 = min(max(self.x0, key + 1 - self.span), float(key))
+        y0 = min(max(self.y0, query + 1 - self.span), float(query))
+        return self.moved_to(x0, y0)
+
+
+def place(
+    area: QSizeF,
+    positions: int,
+    *,
+    label_width: float,
+    key_widths: Sequence[float],
+    line_height: float,
+    most: float,
+) -> MatrixGeometry:
+    """The largest square of whole-pixel cells beside its labels.
+
+    ``label_width`` is that of the widest query label with its gap, ``key_widths`` those of the key
+    labels, which rise by KEY_ANGLE; ``most`` the largest cell worth having. Where not even two
+    pixels are left for a cell, the square is filled and cells are fractions of pixels.
+    """
+    sine, cosine = math.sin(math.radians(KEY_ANGLE)), math.cos(math.radians(KEY_ANGLE))
+    widest = max(key_widths, default=0.0)
+    label_width = math.ceil(label_width)
+    top = math.ceil(widest * sine + line_height * cosine)
+    room = min(area.width() - label_width, area.height() - top)
+    if positions == 0 or room < 1:
+        return MatrixGeometry(label_width, top, 0.0, 0, 0.0, 0.0, 0.0)
+    # Labels of the last keys lean out over the right edge.
+    cell = min(most, room / positions)
+    reach = max(
+        (width * cosine - (positions - key - 0.5) * cell for key, width in enumerate(key_widths)),
+        default=0.0,
+    )
+    room = min(area.width() - label_width - max(0.0, reach), area.height() - top)
+    cell = min(most, room / positions)
+    side = positions * math.floor(cell) if cell >= 2 else max(1.0, math.floor(room))
+    return MatrixGeometry(label_width, top, side, positions, 0.0, 0.0, float(positions))
