@@ -110,8 +110,12 @@ class Gpt2:
         return sources
 
     def ignored(self, name: str) -> bool:
-        """The stored causal mask, and a head that config.json says is the embedding again."""
-        return name == "lm_head.weight" or BUFFERS.fullmatch(name) is not None
+        """The causal mask that older files store."""
+        return BUFFERS.fullmatch(name) is not None
+
+    def doubles(self, blueprint: Blueprint) -> dict[str, str]:
+        """The head, if config.json says that it is the embedding table again."""
+        return {"lm_head.weight": "embedding"} if blueprint.tied else {}
 
     def added_bos(self, config: Config) -> int | None:
         """None: GPT-2 puts nothing in front of a prompt."""

@@ -94,6 +94,10 @@ class Family(Protocol):
         """Whether a tensor is no weight, such as a stored mask, and may be passed over."""
         ...
 
+    def doubles(self, blueprint: Blueprint) -> Mapping[str, str]:
+        """Tensors that may be stored besides, and the weight that each has to repeat."""
+        ...
+
     def added_bos(self, config: Config) -> int | None:
         """The id that belongs in front of every prompt."""
         ...

@@ -7,6 +7,7 @@ the blueprint before any of it is read.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,13 @@ from model.checkpoints.loading import (
     family_of,
     register_format,
 )
-from model.checkpoints.safetensors_file import DTYPES, StoredTensors, read_header, read_tensor
+from model.checkpoints.safetensors_file import (
+    DTYPES,
+    StoredTensor,
+    StoredTensors,
+    read_header,
+    read_tensor,
+)
 from model.decoder import Decoder
 from model.errors import CheckpointError
 from model.tokenizers import ByteLevelTokenizer, IdTokenizer, Tokenizer
@@ -58,7 +65,8 @@ def open_folder(place: Path) -> LoadedModel:
     blueprint = family.blueprint(config, folder / CONFIG)
     sources = family.sources(blueprint, frozenset(stored))
     shapes = weight_shapes(blueprint)
-    _check_tensors(weights_file, stored, shapes, sources, family)
+    doubles = family.doubles(blueprint)
+    _check_tensors(weights_file, stored, shapes, sources, family, doubles)
     tokenizer = _open_tokenizer(folder, blueprint.shape.vocabulary)
 
     arrays: dict[str, Floats] = {}
@@ -71,6 +79,11 @@ def open_folder(place: Path) -> LoadedModel:
             count = array.size - int(np.isfinite(array).sum())
             warnings.append(f"{source.name} holds {count:,} values that are NaN or infinite")
         arrays[name] = np.ascontiguousarray(array.T) if source.transposed else array
+    for double, name in doubles.items():
+        if double in stored and not _repeats(weights_file, stored[double], arrays[name]):
+            warnings.append(
+                f"{double} is not the {sources[name].name} that {CONFIG} says it is; it is not used"
+            )
     return LoadedModel(
         name=folder.resolve().name,
         family=family.label,
@@ -88,6 +101,7 @@ def _check_tensors(
     shapes: dict[str, tuple[int, ...]],
     sources: dict[str, TensorSource],
     family: Family,
+    doubles: Mapping[str, str],
 ) -> None:
     """Every tensor's name, type and shape against what config.json asks for, before any is read."""
     for name, size in shapes.items():
@@ -105,13 +119,19 @@ def _check_tensors(
                 f"{file}: {source.name} has shape {list(found.shape)}, and {CONFIG} asks for "
                 f"{list(wanted)}"
             )
-    used = {source.name for source in sources.values()}
+    used = {source.name for source in sources.values()} | set(doubles)
     surplus = sorted(name for name in stored if name not in used and not family.ignored(name))
     if surplus:
         more = f", nor {len(surplus) - 1} others that are there" if len(surplus) > 1 else ""
         raise CheckpointError(
             f"{file}: a {family.label} model of this {CONFIG} has no tensor {surplus[0]}{more}"
         )
+
+
+def _repeats(file: Path, stored: StoredTensor, weight: Floats) -> bool:
+    if stored.dtype not in DTYPES or stored.shape != weight.shape:
+        return False
+    return np.array_equal(read_tensor(file, stored), weight, equal_nan=True)
 
 
 def _read_config(path: Path) -> Config:
