@@ -78,7 +78,7 @@ class AppContext(QObject):
     crashed = Signal(str)
     overflowed = Signal(object, object)
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, style: Style | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.model: ModelInfo | None = None
         self.run_state: Run | None = None
@@ -87,7 +87,7 @@ class AppContext(QObject):
         self.selection = Selection()
         self.sampling = SamplingConfig(seed=DEFAULT_SEED)
         self.capacity = 0
-        self.style = Style()
+        self.style = Style() if style is None else style
         self.faults: frozenset[str] = frozenset()
         self.checks: tuple[CheckResult, ...] = ()
         self.checks_pending = False

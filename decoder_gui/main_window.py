@@ -1,110 +1,85 @@
-"""The window: prompt, strip, docks and foot, and what the keys do."""
+"""The window itself: light enough to be painted before anything heavy is imported."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QSettings, QSize, Qt
-from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QKeySequence
-from PySide6.QtWidgets import QApplication, QLabel, QMainWindow, QMenu, QVBoxLayout, QWidget
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QLabel, QMainWindow, QVBoxLayout, QWidget
 
-from decoder_gui import dialogs
-from decoder_gui.arrangement import Arrangement
-from decoder_gui.context import AppContext, Change
-from decoder_gui.debugger.cursor import Granularity
-from decoder_gui.debugger.library import named_models
-from decoder_gui.panel_dock import PanelDock
-from decoder_gui.panels.base import Panel, Place, all_panels
-from decoder_gui.shortcuts import SHORTCUTS
-from decoder_gui.theme.palette import ThemeName
-from decoder_gui.theme.stylesheet import apply_style
-from decoder_gui.widgets.key_guard import KeyGuard
-from decoder_gui.widgets.notice import Notice
-from decoder_gui.widgets.shortcuts_dialog import ShortcutsDialog
-from decoder_gui.widgets.top_bar import ModelChoice, TopBar
+from decoder_gui.theme.style import Style
+from decoder_gui.widgets.top_bar import TopBar
 
-NOTICE_MS = 12_000
+if TYPE_CHECKING:
+    from decoder_gui.context import AppContext
+    from decoder_gui.workspace import Workspace
 
 
 class MainWindow(QMainWindow):
-    """Everything a person sees, around one context.
+    """The top bar, and under it first a sentence, then the workspace.
+
+    Painting happens in two steps: the frame at once, then :meth:`furnish` brings NumPy, the
+    engines and the panels, about twice as long again.
 
     Args:
-        context: the state; the window closes it when it closes.
+        style: the looks to begin with.
         settings: where the arrangement and the looks are remembered, or None for neither.
     """
 
-    def __init__(self, context: AppContext, settings: QSettings | None = None) -> None:
+    def __init__(self, style: Style, settings: QSettings | None = None) -> None:
         super().__init__()
-        self.context = context
         self._settings = settings
-        self._shortcuts_dialog: ShortcutsDialog | None = None
+        self.workspace: Workspace | None = None
         self.setWindowTitle("decoder-gui")
         self.setAcceptDrops(True)
-
-        self.panels = {kind.panel_id: kind(context) for kind in all_panels()}
-        fixed = {Place.STRIP, Place.FOOT}
-        docks = [
-            PanelDock(panel, context.style)
-            for panel in self.panels.values()
-            if panel.place not in fixed
-        ]
-        self.top_bar = TopBar(context.style)
-        self.fault_banner = QLabel()
-        self.fault_banner.setObjectName("fault-banner")
-        self.fault_banner.setWordWrap(True)
-        self.fault_banner.hide()
-
+        self.top_bar = TopBar(style)
+        self._opening = QLabel("Opening…")
+        self._opening.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._opening.setProperty("kind", "muted")
         whole = QWidget()
         self._rows = QVBoxLayout(whole)
         self._rows.setSpacing(0)
         self._rows.setContentsMargins(0, 0, 0, 0)
-        self.arrangement = Arrangement(docks, context.style, whole)
         self._rows.addWidget(self.top_bar)
-        self._rows.addWidget(self.fault_banner)
-        for panel in self._fixed(Place.STRIP):
-            self._rows.addWidget(panel)
-        self._rows.addWidget(self.arrangement, 1)
-        for panel in self._fixed(Place.FOOT):
-            self._rows.addWidget(panel)
+        self._rows.addWidget(self._opening, 1)
         self.setCentralWidget(whole)
-        self.notice = Notice(context.style, self.arrangement)
-        self._keys = KeyGuard(QApplication.instance(), self)
-
-        self._actions = self._make_actions()
-        self.top_bar.set_view_menu(self._view_menu())
-        self._connect()
-        self._on_changed(Change.ALL)
 
     def sizeHint(self) -> QSize:
         return QSize(1440, 900)
 
-    def show_arranged(self) -> None:
-        """Show the window, then bring back the arrangement of last time."""
-        self.show()
-        self.arrangement.share_out()
-        if self._settings is not None:
-            geometry = self._settings.value("window/geometry")
-            state = self._settings.value("window/arrangement")
-            if geometry is not None:
-                self.restoreGeometry(geometry)
-            if state is not None:
-                self.arrangement.recall(state)
+    def furnish(self, context: AppContext) -> Workspace:
+        """Build the panels around a context and bring back the arrangement of last time."""
+        from decoder_gui.workspace import Workspace
 
-    def set_projector(self, on: bool) -> None:
-        """Projector mode: light, larger, one panel at a time."""
-        self.context.set_projector(on)
-        if on:
-            self.arrangement.maximise("attention")
-        else:
-            self.arrangement.restore()
+        self.workspace = Workspace(context, self)
+        self._rows.replaceWidget(self._opening, self.workspace)
+        self._rows.setStretchFactor(self.workspace, 1)
+        self._opening.deleteLater()
+        self.workspace.show()
+        self.workspace.arrangement.share_out()
+        if self._settings is not None:
+            state = self._settings.value("window/arrangement")
+            if state is not None:
+                self.workspace.arrangement.recall(state)
+        return self.workspace
+
+    def recall_geometry(self) -> None:
+        """Take on the size and place of last time."""
+        geometry = None if self._settings is None else self._settings.value("window/geometry")
+        if geometry is not None:
+            self.restoreGeometry(geometry)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        if self._settings is not None:
-            self.set_projector(False)
-            self._settings.setValue("window/geometry", self.saveGeometry())
-            self._settings.setValue("window/arrangement", self.arrangement.remembered())
-            self._settings.setValue("looks/theme", self.context.style.palette.name.value)
-            self._settings.setValue("looks/scale", self.context.style.scale)
-        self.context.close()
+        if self.workspace is not None:
+            self.workspace.close_down()
+            if self._settings is not None:
+                style = self.workspace.context.style
+                arrangement = self.workspace.arrangement
+                self._settings.setValue("window/geometry", self.saveGeometry())
+                self._settings.setValue("window/arrangement", arrangement.remembered())
+                self._settings.setValue("looks/theme", style.palette.name.value)
+                self._settings.setValue("looks/scale", style.scale)
         super().closeEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
@@ -112,197 +87,6 @@ class MainWindow(QMainWindow):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        for url in event.mimeData().urls():
-            if url.isLocalFile():
-                self.context.open_model(url.toLocalFile())
-                return
-
-    def _fixed(self, place: Place) -> list[Panel]:
-        return [panel for panel in self.panels.values() if panel.place is place]
-
-    def _connect(self) -> None:
-        context, bar = self.context, self.top_bar
-        context.changed.connect(self._on_changed)
-        context.notice.connect(self._on_notice)
-        context.crashed.connect(self._on_crash)
-        context.overflowed.connect(self._on_overflow)
-        bar.model_chosen.connect(context.open_model)
-        bar.open_requested.connect(self._open)
-        bar.prefill_requested.connect(context.prefill)
-        bar.capacity_chosen.connect(context.set_capacity)
-        bar.projector_toggled.connect(self.set_projector)
-
-    # ---- actions
-
-    def _make_actions(self) -> dict[str, QAction]:
-        """One action per shortcut of the table, bound by id to what it does."""
-        context = self.context
-        slots = {
-            "step": lambda: context.move(1),
-            "back": lambda: context.move(-1),
-            "coarser": lambda: self._change_granularity(1),
-            "finer": lambda: self._change_granularity(-1),
-            "play": context.toggle_play,
-            "first": context.go_first,
-            "last": context.go_last,
-            "go_to": self._go_to,
-            "breakpoint": context.toggle_breakpoint,
-            "run": context.run,
-            "run_back": lambda: context.run(-1),
-            "full_screen": self._toggle_full_screen,
-            "zoom_in": lambda: context.set_scale(context.style.scale * 1.1),
-            "zoom_out": lambda: context.set_scale(context.style.scale / 1.1),
-            "zoom_reset": lambda: context.set_scale(1.0),
-            "help": self._show_shortcuts,
-            "projector": lambda: self.set_projector(not context.style.projector),
-            "prompt": self.top_bar.focus_prompt,
-            "open": self._open,
-            "escape": self._escape,
-            "next_head": lambda: self._change_head(1),
-            "previous_head": lambda: self._change_head(-1),
-            "next_layer": lambda: self._change_layer(1),
-            "previous_layer": lambda: self._change_layer(-1),
-            "all_panels": self.arrangement.restore,
-        }
-        for number, panel_id in enumerate(self.arrangement.docks, start=1):
-            slots[f"panel_{number}"] = lambda panel_id=panel_id: self._show_alone(panel_id)
-        actions = {}
-        for shortcut in SHORTCUTS:
-            if shortcut.id not in slots:
-                continue
-            action = QAction(shortcut.text, self)
-            action.setShortcuts([QKeySequence(keys) for keys in shortcut.keys])
-            action.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
-            action.triggered.connect(slots[shortcut.id])
-            self.addAction(action)
-            actions[shortcut.id] = action
-        return actions
-
-    def _view_menu(self) -> QMenu:
-        menu = QMenu(self)
-        themes = menu.addMenu("Theme")
-        for theme in ThemeName:
-            action = themes.addAction(theme.value.capitalize())
-            action.triggered.connect(lambda _=False, name=theme: self.context.set_theme(name))
-        menu.addSeparator()
-        for dock in self.arrangement.docks.values():
-            menu.addAction(dock.toggleViewAction())
-        menu.addAction("Reset the arrangement").triggered.connect(self.arrangement.reset)
-        menu.addSeparator()
-        for name in ("zoom_in", "zoom_out", "zoom_reset", "full_screen", "help"):
-            if name in self._actions:
-                menu.addAction(self._actions[name])
-        return menu
-
-    def _change_granularity(self, by: int) -> None:
-        order = list(Granularity)
-        at = order.index(self.context.granularity) + by
-        self.context.set_granularity(order[min(len(order) - 1, max(0, at))])
-
-    def _change_head(self, by: int) -> None:
-        if self.context.model is not None:
-            heads = self.context.model.shape.num_heads
-            self.context.select(head=(self.context.selection.head + by) % heads)
-
-    def _change_layer(self, by: int) -> None:
-        if self.context.model is not None:
-            depth = self.context.model.shape.depth
-            self.context.select(layer=(self.context.selection.layer + by) % depth)
-
-    def _show_alone(self, panel_id: str) -> None:
-        self.arrangement.toggle_maximised(panel_id)
-
-    def _toggle_full_screen(self) -> None:
-        self.setWindowState(self.windowState() ^ Qt.WindowState.WindowFullScreen)
-
-    def _escape(self) -> None:
-        if self.context.busy is not None or self.context.playing:
-            self.context.cancel()
-        elif self.arrangement.maximised is not None and not self.context.style.projector:
-            self.arrangement.restore()
-        elif self.context.style.projector:
-            self.set_projector(False)
-        elif self.isFullScreen():
-            self._toggle_full_screen()
-
-    def _open(self) -> None:
-        path = dialogs.ask_for_model(self)
-        if path:
-            self.context.open_model(path)
-
-    def _go_to(self) -> None:
-        moment = self.context.moment
-        if moment is not None and moment.cursor is not None:
-            cursor = dialogs.ask_for_cursor(self, moment)
-            if cursor is not None:
-                self.context.seek(cursor)
-
-    def _show_shortcuts(self) -> None:
-        if self._shortcuts_dialog is None:
-            self._shortcuts_dialog = ShortcutsDialog(self.context.style, self)
-        self._shortcuts_dialog.set_style(self.context.style)
-        self._shortcuts_dialog.show()
-        self._shortcuts_dialog.raise_()
-
-    # ---- what the context says
-
-    def _on_changed(self, change: Change) -> None:
-        if change & Change.STYLE:
-            self._restyle()
-        if change & (Change.MODEL | Change.TRACE):
-            self._update_top_bar()
-        if change & Change.CHECKS:
-            self._update_banner()
-
-    def _restyle(self) -> None:
-        style = self.context.style
-        application = QApplication.instance()
-        if isinstance(application, QApplication):
-            apply_style(application, style)
-        self.top_bar.set_style(style)
-        self.top_bar.set_projector(style.projector)
-        self.arrangement.set_style(style)
-        self.notice.set_style(style)
-        side = style.px(16)
-        self.arrangement.setContentsMargins(side, 0, side, style.px(10))
-
-    def _update_top_bar(self) -> None:
-        context = self.context
-        model = context.model
-        choices = tuple(
-            ModelChoice(named.name, named.name, named.summary) for named in named_models()
-        )
-        if model is None:
-            self.top_bar.set_model("", "", choices)
-            return
-        shape = model.shape
-        layers = f"{shape.depth} layer{'s' if shape.depth != 1 else ''}"
-        heads = f"{shape.num_heads} head{'s' if shape.num_heads != 1 else ''}"
-        self.top_bar.set_model(model.name, f"{model.family} · {layers} · {heads}", choices)
-        self.top_bar.set_capacity(context.capacity, shape.context_length)
-        self.setWindowTitle(f"{model.name} — decoder-gui")
-
-    def _update_banner(self) -> None:
-        faults = sorted(self.context.faults)
-        self.fault_banner.setVisible(bool(faults))
-        if faults:
-            failing = [check.name for check in self.context.checks if not check.holds]
-            caught = f" Failing: {', '.join(failing)}." if failing else ""
-            self.fault_banner.setText(
-                f"Deliberate fault on: {', '.join(faults)}. The numbers are wrong on purpose."
-                + caught
-            )
-
-    def _on_notice(self, sentence: str) -> None:
-        self.notice.say(sentence, NOTICE_MS)
-
-    def _on_crash(self, text: str) -> None:
-        dialogs.show_crash(self, text)
-
-    def _on_overflow(self, token_ids: object, capacity: object) -> None:
-        model = self.context.model
-        if model is None or not isinstance(token_ids, list) or not isinstance(capacity, int):
-            return
-        answer = dialogs.ask_about_overflow(self, model, token_ids, capacity)
-        if answer is not None:
-            answer.apply(self.context)
+        paths = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
+        if paths and self.workspace is not None:
+            self.workspace.context.open_model(paths[0])

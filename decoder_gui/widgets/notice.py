@@ -1,69 +1,64 @@
-"""One sentence over the lower edge of the panels, for a few seconds."""
+"""One sentence that goes away by itself, over the top right of a window."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
 from decoder_gui.theme.style import Face, Style
 
 
 class Notice(QLabel):
-    """Floats over its parent and moves nothing; a click puts it away."""
+    """Laid over the widget ``over``, below ``under``; a click sends it away."""
 
-    def __init__(self, style: Style, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.setObjectName("notice")
-        self.setAccessibleName("Notice")
-        self.setTextFormat(Qt.TextFormat.PlainText)
-        self.setWordWrap(True)
-        self.setAlignment(Qt.AlignmentFlag.AlignCenter)
+    def __init__(self, style: Style, over: QWidget, under: QWidget) -> None:
+        super().__init__(over)
         self._style = style
+        self._under = under
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.hide)
-        parent.installEventFilter(self)
+        self.setWordWrap(True)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setProperty("kind", "notice")
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setToolTip("Click to close")
+        over.installEventFilter(self)
         self.hide()
-        self.set_style(style)
+
+    def show_sentence(self, sentence: str, milliseconds: int) -> None:
+        """Show a sentence in place of the one before; 0 milliseconds keep it until clicked."""
+        self.setText(sentence)
+        self.setAccessibleName(sentence)
+        self._settle()
+        self.show()
+        self.raise_()
+        self._timer.stop()
+        if milliseconds > 0:
+            self._timer.start(milliseconds)
 
     def set_style(self, style: Style) -> None:
         self._style = style
-        palette, px = style.palette, style.px
-        self.setFont(style.font(Face.BODY))
-        self.setStyleSheet(
-            f"QLabel#notice {{ background: {palette.inverse}; color: {palette.inverse_text};"
-            f" border-radius: {px(6)}px; padding: {px(8)}px {px(14)}px; }}"
-        )
-        self._place()
+        self._settle()
 
-    def say(self, sentence: str, milliseconds: int) -> None:
-        """Show a sentence; a newer one takes its place."""
-        self.setText(sentence)
-        self.setAccessibleDescription(sentence)
-        self.show()
-        self.raise_()
-        self._place()
-        self._timer.start(milliseconds)
-
-    def mousePressEvent(self, event: object) -> None:
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        self._timer.stop()
         self.hide()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() is QEvent.Type.Resize:
-            self._place()
+        if event.type() is QEvent.Type.Resize and self.isVisible():
+            self._settle()
         return False
 
-    def _place(self) -> None:
-        parent = self.parentWidget()
-        if parent is None or not self.isVisible():
-            return
-        widest = min(parent.width() - self._style.px(40), self._style.px(720))
-        hint = self.sizeHint()
-        width = min(widest, max(hint.width(), self._style.px(160)))
-        height = self.heightForWidth(width)
-        self.setGeometry(
-            (parent.width() - width) // 2,
-            parent.height() - height - self._style.px(16),
-            width,
-            height,
-        )
+    def _settle(self) -> None:
+        over, px = self.parentWidget(), self._style.px
+        self.setFont(self._style.font(Face.BODY))
+        self.setMargin(px(8))
+        widest = min(px(560), over.width() - 2 * px(16))
+        metrics = self.fontMetrics()
+        width = min(widest, metrics.horizontalAdvance(self.text()) + 4 * px(8))
+        self.setFixedWidth(width)
+        self.setFixedHeight(max(self.heightForWidth(width), metrics.height() + 2 * px(8)))
+        top = self._under.mapTo(over, self._under.rect().bottomLeft()).y()
+        self.move(over.width() - width - px(16), top + px(6))

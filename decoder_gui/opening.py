@@ -1,0 +1,119 @@
+"""Opening a model on a prompt and standing at an event, in a window or for a picture of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QSize
+from PySide6.QtGui import QImage
+
+from decoder_gui.arguments import RunOptions, WindowOptions
+from decoder_gui.cli import DEFAULT_PROMPTS, sampling_of
+from decoder_gui.context import AppContext
+from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.main_window import MainWindow
+from decoder_gui.waiting import wait_until
+from model.errors import DecoderError
+from model.faults import find_fault
+
+SETTLING_TURNS = 12  # of the event loop: layout, lazily made plots, deferred repaints
+
+
+class Refused(DecoderError):
+    """The options of the command line cannot be carried out."""
+
+
+def open_and_stand(
+    context: AppContext, main_window: MainWindow, run: RunOptions, window: WindowOptions
+) -> None:
+    """Carry the options out in a window on screen; a refusal is shown in it."""
+    if window.projector and main_window.workspace is not None:
+        main_window.workspace.set_projector(True)
+    try:
+        _start(context, run)
+        _stand(context, window)
+    except DecoderError as problem:
+        context.notice.emit(str(problem))
+
+
+def take_snapshot(
+    context: AppContext,
+    main_window: MainWindow,
+    run: RunOptions,
+    window: WindowOptions,
+    path: Path,
+) -> None:
+    """Carry the options out and render the window to a PNG file.
+
+    Raises:
+        DecoderError: they cannot be carried out, or the file cannot be written.
+    """
+    main_window.resize(QSize(*(window.size or (1440, 900))))
+    _start(context, run)
+    if window.projector and main_window.workspace is not None:
+        main_window.workspace.set_projector(True)
+    if main_window.workspace is not None:
+        main_window.workspace.arrangement.share_out()
+    _stand(context, window)
+    wait_until(lambda: context.idle and not context.checks_pending)
+    turns = iter(range(SETTLING_TURNS))
+    wait_until(lambda: next(turns, None) is None)
+    image = QImage(main_window.size(), QImage.Format.Format_ARGB32)
+    image.fill(context.style.colour("window"))
+    main_window.render(image)
+    if not image.save(str(path), "PNG"):
+        raise Refused(f"{path} cannot be written")
+    print(path.resolve())
+
+
+def _start(context: AppContext, run: RunOptions) -> None:
+    """Open the model and run the prompt; raises if either is refused."""
+    refusals: list[str] = []
+    context.notice.connect(refusals.append)
+    try:
+        context.sampling = sampling_of(run)
+        if run.fault is not None:
+            context.faults = frozenset({find_fault(run.fault).name})
+        context.open_model(run.model, capacity=run.context)
+        _settle(context, refusals)
+        model = context.model
+        if model is None:
+            raise Refused("the model could not be opened")
+        if run.prompt_ids is not None:
+            context.prompt = model.tokenizer.decode(list(run.prompt_ids))
+            context.prefill_ids(list(run.prompt_ids), tokens=run.tokens or 0)
+        else:
+            prompt = run.prompt
+            if prompt is None:
+                prompt = DEFAULT_PROMPTS.get(model.name, DEFAULT_PROMPTS["stories"])
+            context.prefill(prompt, tokens=run.tokens or 0)
+        _settle(context, refusals)
+    finally:
+        context.notice.disconnect(refusals.append)
+
+
+def _settle(context: AppContext, refusals: list[str]) -> None:
+    if not wait_until(lambda: context.idle):
+        raise Refused("the model did not answer within two minutes")
+    if refusals:
+        raise Refused(refusals[0])
+
+
+def _stand(context: AppContext, window: WindowOptions) -> None:
+    """Go where ``--at`` says."""
+    if window.at is None or context.trace is None:
+        return
+    step, name = window.at
+    trace = context.trace
+    if step >= len(trace.steps):
+        raise Refused(f"--at {step}: the run has steps 0 to {len(trace.steps) - 1}")
+    operation = len(trace.operations) - 1
+    if name is not None:
+        names = [each.name for each in trace.operations]
+        if name not in names:
+            raise Refused(
+                f"--at: there is no operation {name!r}; operations are named like "
+                f"{names[0]!r} or {names[len(names) // 2]!r}"
+            )
+        operation = names.index(name)
+    context.seek(Cursor(step, operation))

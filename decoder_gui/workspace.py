@@ -1,0 +1,271 @@
+"""What fills the window: strip, docks and foot around one context, and what the keys do."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QApplication, QLabel, QMenu, QVBoxLayout, QWidget
+
+from decoder_gui import dialogs
+from decoder_gui.arrangement import Arrangement
+from decoder_gui.context import AppContext, Change
+from decoder_gui.debugger.cursor import Granularity
+from decoder_gui.debugger.library import named_models
+from decoder_gui.main_window import MainWindow
+from decoder_gui.panel_dock import PanelDock
+from decoder_gui.panels.base import Panel, Place, all_panels
+from decoder_gui.shortcuts import SHORTCUTS
+from decoder_gui.theme.palette import ThemeName
+from decoder_gui.theme.stylesheet import apply_style
+from decoder_gui.widgets.key_guard import KeyGuard
+from decoder_gui.widgets.shortcuts_dialog import ShortcutsDialog
+from decoder_gui.widgets.top_bar import ModelChoice
+
+
+class Workspace(QWidget):
+    """Everything between the top bar and the lower edge, wired to the context.
+
+    Args:
+        context: the state; :meth:`close_down` closes it.
+        window: whose top bar and keys belong to it.
+    """
+
+    def __init__(self, context: AppContext, window: MainWindow) -> None:
+        super().__init__(window)
+        self.context = context
+        self._window = window
+        self.top_bar = window.top_bar
+        self._shortcuts_dialog: ShortcutsDialog | None = None
+
+        self.panels = {kind.panel_id: kind(context) for kind in all_panels()}
+        fixed = {Place.STRIP, Place.FOOT}
+        docks = [
+            PanelDock(panel, context.style)
+            for panel in self.panels.values()
+            if panel.place not in fixed
+        ]
+        self.fault_banner = QLabel()
+        self.fault_banner.setObjectName("fault-banner")
+        self.fault_banner.setWordWrap(True)
+        self.fault_banner.hide()
+
+        self._rows = QVBoxLayout(self)
+        self._rows.setSpacing(0)
+        self._rows.setContentsMargins(0, 0, 0, 0)
+        self.arrangement = Arrangement(docks, context.style, self)
+        self._rows.addWidget(self.fault_banner)
+        for panel in self._fixed(Place.STRIP):
+            self._rows.addWidget(panel)
+        self._rows.addWidget(self.arrangement, 1)
+        for panel in self._fixed(Place.FOOT):
+            self._rows.addWidget(panel)
+
+        self._keys = KeyGuard(QApplication.instance(), self)
+        self._actions = self._make_actions()
+        self.top_bar.set_view_menu(self._view_menu())
+        self._connect()
+        self._on_changed(Change.ALL)
+
+    def set_projector(self, on: bool) -> None:
+        """Projector mode: light, larger, one panel at a time."""
+        self.context.set_projector(on)
+        if on:
+            self.arrangement.maximise("attention")
+        else:
+            self.arrangement.restore()
+
+    def close_down(self) -> None:
+        """Before the window goes: back to the plain arrangement, and stop the worker."""
+        self.set_projector(False)
+        self.context.close()
+
+    def _fixed(self, place: Place) -> list[Panel]:
+        return [panel for panel in self.panels.values() if panel.place is place]
+
+    def _connect(self) -> None:
+        context, bar = self.context, self.top_bar
+        context.changed.connect(self._on_changed)
+        context.notice.connect(self._on_notice)
+        context.crashed.connect(self._on_crash)
+        context.overflowed.connect(self._on_overflow)
+        bar.model_chosen.connect(context.open_model)
+        bar.open_requested.connect(self._open)
+        bar.prefill_requested.connect(context.prefill)
+        bar.capacity_chosen.connect(context.set_capacity)
+        bar.projector_toggled.connect(self.set_projector)
+
+    # ---- actions
+
+    def _make_actions(self) -> dict[str, QAction]:
+        """One action per shortcut of the table, bound by id to what it does."""
+        context = self.context
+        slots = {
+            "step": lambda: context.move(1),
+            "back": lambda: context.move(-1),
+            "coarser": lambda: self._change_granularity(1),
+            "finer": lambda: self._change_granularity(-1),
+            "play": context.toggle_play,
+            "first": context.go_first,
+            "last": context.go_last,
+            "go_to": self._go_to,
+            "breakpoint": context.toggle_breakpoint,
+            "run": context.run,
+            "run_back": lambda: context.run(-1),
+            "full_screen": self._toggle_full_screen,
+            "zoom_in": lambda: context.set_scale(context.style.scale * 1.1),
+            "zoom_out": lambda: context.set_scale(context.style.scale / 1.1),
+            "zoom_reset": lambda: context.set_scale(1.0),
+            "help": self._show_shortcuts,
+            "projector": lambda: self.set_projector(not context.style.projector),
+            "prompt": self.top_bar.focus_prompt,
+            "open": self._open,
+            "escape": self._escape,
+            "next_head": lambda: self._change_head(1),
+            "previous_head": lambda: self._change_head(-1),
+            "next_layer": lambda: self._change_layer(1),
+            "previous_layer": lambda: self._change_layer(-1),
+            "all_panels": self.arrangement.restore,
+        }
+        for number, panel_id in enumerate(self.arrangement.docks, start=1):
+            slots[f"panel_{number}"] = lambda panel_id=panel_id: self._show_alone(panel_id)
+        actions = {}
+        for shortcut in SHORTCUTS:
+            if shortcut.id not in slots:
+                continue
+            action = QAction(shortcut.text, self._window)
+            action.setShortcuts([QKeySequence(keys) for keys in shortcut.keys])
+            action.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
+            action.triggered.connect(slots[shortcut.id])
+            self._window.addAction(action)
+            actions[shortcut.id] = action
+        return actions
+
+    def _view_menu(self) -> QMenu:
+        menu = QMenu(self)
+        themes = menu.addMenu("Theme")
+        for theme in ThemeName:
+            action = themes.addAction(theme.value.capitalize())
+            action.triggered.connect(lambda _=False, name=theme: self.context.set_theme(name))
+        menu.addSeparator()
+        for dock in self.arrangement.docks.values():
+            menu.addAction(dock.toggleViewAction())
+        menu.addAction("Reset the arrangement").triggered.connect(self.arrangement.reset)
+        menu.addSeparator()
+        for name in ("zoom_in", "zoom_out", "zoom_reset", "full_screen", "help"):
+            if name in self._actions:
+                menu.addAction(self._actions[name])
+        return menu
+
+    def _change_granularity(self, by: int) -> None:
+        order = list(Granularity)
+        at = order.index(self.context.granularity) + by
+        self.context.set_granularity(order[min(len(order) - 1, max(0, at))])
+
+    def _change_head(self, by: int) -> None:
+        if self.context.model is not None:
+            heads = self.context.model.shape.num_heads
+            self.context.select(head=(self.context.selection.head + by) % heads)
+
+    def _change_layer(self, by: int) -> None:
+        if self.context.model is not None:
+            depth = self.context.model.shape.depth
+            self.context.select(layer=(self.context.selection.layer + by) % depth)
+
+    def _show_alone(self, panel_id: str) -> None:
+        self.arrangement.toggle_maximised(panel_id)
+
+    def _toggle_full_screen(self) -> None:
+        self._window.setWindowState(self._window.windowState() ^ Qt.WindowState.WindowFullScreen)
+
+    def _escape(self) -> None:
+        if self.context.busy is not None or self.context.playing:
+            self.context.cancel()
+        elif self.arrangement.maximised is not None and not self.context.style.projector:
+            self.arrangement.restore()
+        elif self.context.style.projector:
+            self.set_projector(False)
+        elif self._window.isFullScreen():
+            self._toggle_full_screen()
+
+    def _open(self) -> None:
+        path = dialogs.ask_for_model(self)
+        if path:
+            self.context.open_model(path)
+
+    def _go_to(self) -> None:
+        moment = self.context.moment
+        if moment is not None and moment.cursor is not None:
+            cursor = dialogs.ask_for_cursor(self, moment)
+            if cursor is not None:
+                self.context.seek(cursor)
+
+    def _show_shortcuts(self) -> None:
+        if self._shortcuts_dialog is None:
+            self._shortcuts_dialog = ShortcutsDialog(self.context.style, self)
+        self._shortcuts_dialog.set_style(self.context.style)
+        self._shortcuts_dialog.show()
+        self._shortcuts_dialog.raise_()
+
+    # ---- what the context says
+
+    def _on_changed(self, change: Change) -> None:
+        if change & Change.STYLE:
+            self._restyle()
+        if change & (Change.MODEL | Change.TRACE):
+            self._update_top_bar()
+        if change & Change.CHECKS:
+            self._update_banner()
+
+    def _restyle(self) -> None:
+        style = self.context.style
+        application = QApplication.instance()
+        if isinstance(application, QApplication):
+            apply_style(application, style)
+        self.top_bar.set_style(style)
+        self.top_bar.set_projector(style.projector)
+        self.arrangement.set_style(style)
+        side = style.px(16)
+        self.arrangement.setContentsMargins(side, 0, side, style.px(10))
+
+    def _update_top_bar(self) -> None:
+        context = self.context
+        model = context.model
+        choices = tuple(
+            ModelChoice(named.name, named.name, named.summary) for named in named_models()
+        )
+        if model is None:
+            self.top_bar.set_model("", "", choices)
+            return
+        shape = model.shape
+        layers = f"{shape.depth} layer{'s' if shape.depth != 1 else ''}"
+        heads = f"{shape.num_heads} head{'s' if shape.num_heads != 1 else ''}"
+        self.top_bar.set_model(model.name, f"{model.family} · {layers} · {heads}", choices)
+        self.top_bar.set_capacity(context.capacity, shape.context_length)
+        if not self.top_bar.prompt.hasFocus():
+            self.top_bar.set_prompt(context.prompt)
+        self._window.setWindowTitle(f"{model.name} — decoder-gui")
+
+    def _update_banner(self) -> None:
+        faults = sorted(self.context.faults)
+        self.fault_banner.setVisible(bool(faults))
+        if faults:
+            failing = [check.name for check in self.context.checks if not check.holds]
+            caught = f" Failing: {', '.join(failing)}." if failing else ""
+            self.fault_banner.setText(
+                f"Deliberate fault on: {', '.join(faults)}. The numbers are wrong on purpose."
+                + caught
+            )
+
+    def _on_notice(self, sentence: str) -> None:
+        self.top_bar.show_notice(sentence)
+
+    def _on_crash(self, text: str) -> None:
+        dialogs.show_crash(self, text)
+
+    def _on_overflow(self, token_ids: object, capacity: object) -> None:
+        model = self.context.model
+        if model is None or not isinstance(token_ids, list) or not isinstance(capacity, int):
+            return
+        answer = dialogs.ask_about_overflow(self, model, token_ids, capacity)
+        if answer is not None:
+            answer.apply(self.context)
