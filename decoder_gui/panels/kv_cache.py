@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from decoder_gui.context import AppContext, Change
@@ -69,6 +70,9 @@ class KvCachePanel(Panel):
         self.map.activated.connect(self._on_activated)
         self.larger.clicked.connect(self._on_larger)
         self.again.clicked.connect(self._on_again)
+
+    def sizeHint(self) -> QSize:
+        return QSize(self.context.style.px(306), self.context.style.px(212))
 
     @property
     def view(self) -> KvCacheView:

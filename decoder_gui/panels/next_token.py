@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from decoder_gui.context import AppContext, Change
+from decoder_gui.debugger.session import DEFAULT_SEED
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.theme.style import Face
 from decoder_gui.theme.stylesheet import repolish
+from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.next_token import Draws, NextToken, build_next_token
 from decoder_gui.widgets.bar_marks import BarLegend
 from decoder_gui.widgets.elided import ElidedButton
@@ -42,6 +47,7 @@ class NextTokenPanel(Panel):
         super().__init__(context, parent)
         self._view = NextToken()
         self._draws: Draws | None = None
+        self._shown_for: tuple[object, ...] = ()
         self._drawn_at: tuple[Step, object] | None = None
         self.controls = SamplingControls()
         self.bars = ProbabilityBars()
@@ -78,6 +84,9 @@ class NextTokenPanel(Panel):
         self.resample.clicked.connect(self._on_resample)
         self.many.clicked.connect(self._on_many)
 
+    def sizeHint(self) -> QSize:
+        return QSize(self.context.style.px(306), self.context.style.px(410))
+
     @property
     def view(self) -> NextToken:
         """What is shown."""
@@ -88,10 +97,17 @@ class NextTokenPanel(Panel):
             self._restyle()
         moment = self.context.moment
         if moment is not None:
-            self.controls.set_config(self.context.sampling, moment.model.shape.vocabulary)
+            self._show_settings(moment)
         if self._draws is not None and self._drawn_at != self._now():
             self._draws = None
-        self._view = view = build_next_token(moment, self._draws, self.context.exhausted)
+        # Most steps of the cursor change nothing here: it is one distribution for a whole step.
+        shown_for = (*self._facts(moment), self._draws)
+        if shown_for != self._shown_for:
+            self._shown_for = shown_for
+            self._show(build_next_token(moment, self._draws, self.context.exhausted))
+
+    def _show(self, view: NextToken) -> None:
+        self._view = view
         self.set_caption(self.title, view.hint)
         self.controls.set_draw(view.draw, view.draw_exact)
         self.controls.set_seed_note(view.seed_note)
@@ -129,6 +145,12 @@ class NextTokenPanel(Panel):
         self._outer.setSpacing(style.px(8))
         self._buttons.setSpacing(style.px(8))
 
+    def _show_settings(self, moment: Moment) -> None:
+        sampling = moment.sampling
+        if sampling.seed is None:  # left to the session, which then takes this one
+            sampling = replace(sampling, seed=DEFAULT_SEED)
+        self.controls.set_config(sampling, moment.model.shape.vocabulary)
+
     def _say_refusal(self, view: NextToken) -> None:
         kind = "error" if view.non_finite else "muted"
         if self.refusal.property("kind") != kind:
@@ -141,6 +163,25 @@ class NextTokenPanel(Panel):
             label.setText(words)
         if label.isHidden() is bool(words):
             label.setVisible(bool(words))
+
+    def _facts(self, moment: Moment | None) -> tuple[object, ...]:
+        """Everything that the contents depend on, cheap to compare."""
+        if moment is None or moment.step is None:
+            return (moment is None,)
+        step = moment.step
+        logits = moment.trace.logits(step.index)
+        return (
+            moment.model,
+            step,
+            None if logits is None else logits.ctypes.data,
+            moment.exists(step.index, "logits"),
+            moment.sampling,
+            moment.faults,
+            len(moment.trace.steps),
+            moment.choices[step.index : step.index + 1],
+            len(moment.candidates),
+            self.context.exhausted,
+        )
 
     def _now(self) -> tuple[Step, object] | None:
         """What the comparison draws belong to: a step and the settings that were in force."""
@@ -157,7 +198,7 @@ class NextTokenPanel(Panel):
             self.context.notice.emit(f"{refusal}.")
             moment = self.context.moment
             if moment is not None:
-                self.controls.set_config(self.context.sampling, moment.model.shape.vocabulary)
+                self._show_settings(moment)
 
     def _on_take(self) -> None:
         self.context.take_landing()

@@ -51,14 +51,10 @@ def tempered(painter: QPainter, style: Style, bar: QRectF) -> None:
 
 def raw(painter: QPainter, style: Style, bar: QRectF) -> None:
     """A tick where the bar ends, a little higher than the bar, with a rim of the ground around."""
-    over = style.px(2)
-    top, bottom = QPointF(bar.right(), bar.top() - over), QPointF(bar.right(), bar.bottom() + over)
-    width = max(1.5, 1.5 * style.scale)
-    for role, thick in (("panel", width + 2), ("text", width)):
-        pen = QPen(style.colour(role), thick)
-        pen.setCapStyle(Qt.PenCapStyle.FlatCap)
-        painter.setPen(pen)
-        painter.drawLine(top, bottom)
+    over, width = style.px(2), max(1.5, 1.5 * style.scale)
+    tick = QRectF(bar.right() - width / 2, bar.top() - over, width, bar.height() + 2 * over)
+    painter.fillRect(tick.adjusted(-1, 0, 1, 0), style.colour("panel"))
+    painter.fillRect(tick, style.colour("text"))
 
 
 def observed(painter: QPainter, style: Style, bar: QRectF) -> None:
@@ -158,7 +154,7 @@ class BarLegend(QWidget):
         painter.end()
 
     def _entries(self) -> list[tuple[str, Callable[[QPainter, Style, QRectF], None]]]:
-        entries = [
+        entries: list[tuple[str, Callable[[QPainter, Style, QRectF], None]]] = [
             ("final", final),
             ("tempered", tempered),
             ("raw", _raw_swatch),

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QWidget
+from PySide6.QtWidgets import (
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QStyle,
+    QStyleOptionButton,
+    QStylePainter,
+    QWidget,
+)
 
 
 class ElidedButton(QPushButton):
@@ -12,48 +20,44 @@ class ElidedButton(QPushButton):
 
     def __init__(self, text: str, parent: QWidget | None = None) -> None:
         super().__init__(text, parent)
-        self._whole = text
         self._tip = ""
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
 
-    @property
-    def whole_text(self) -> str:
-        """The text, elided or not."""
-        return self._whole
-
     def say(self, text: str, tip: str) -> None:
         """Change the text and the sentence of the tooltip."""
-        if (text, tip) != (self._whole, self._tip):
-            self._whole, self._tip = text, tip
-            self.setAccessibleName(text)
+        if (text, tip) != (self.text(), self._tip):
+            self._tip = tip
+            self.setText(text)
             self.setAccessibleDescription(tip)
-            self.updateGeometry()
-            self._fit()
+            self._explain()
 
-    def sizeHint(self) -> QSize:
-        shown = super().sizeHint()
-        metrics = self.fontMetrics()
-        around = shown.width() - metrics.horizontalAdvance(self.text())
-        return QSize(around + metrics.horizontalAdvance(self._whole) + 1, shown.height())
+    @property
+    def shown_text(self) -> str:
+        """The part of the text that there is room for."""
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        element = QStyle.SubElement.SE_PushButtonContents
+        room = self.style().subElementRect(element, option, self).width()
+        elide = Qt.TextElideMode.ElideRight
+        return self.fontMetrics().elidedText(self.text(), elide, max(0, room))
 
     def minimumSizeHint(self) -> QSize:
-        least = self.fontMetrics().averageCharWidth() * 12
-        return QSize(min(least, self.sizeHint().width()), super().sizeHint().height())
+        whole = self.sizeHint()
+        return QSize(min(whole.width(), self.fontMetrics().averageCharWidth() * 12), whole.height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._fit()
+        self._explain()
 
-    def _fit(self) -> None:
-        metrics = self.fontMetrics()
-        around = super().sizeHint().width() - metrics.horizontalAdvance(self.text())
-        room = max(self.width(), self.minimumSizeHint().width()) - around
-        if self.width() >= self.sizeHint().width() or not self.isVisible():
-            room = metrics.horizontalAdvance(self._whole)
-        shown = metrics.elidedText(self._whole, Qt.TextElideMode.ElideRight, room)
-        if shown != self.text():
-            self.setText(shown)
-        self.setToolTip(self._tip if shown == self._whole else f"{self._whole}. {self._tip}")
+    def paintEvent(self, event: QPaintEvent) -> None:
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        option.text = self.shown_text
+        QStylePainter(self).drawControl(QStyle.ControlElement.CE_PushButton, option)
+
+    def _explain(self) -> None:
+        whole = self.shown_text == self.text()
+        self.setToolTip(self._tip if whole else f"{self.text()}. {self._tip}")
 
 
 class ElidedLabel(QLabel):

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.kv_cache import Figure
 
-_ROW, _NOTE = 20, 16  # heights in pixels at scale 1
+_ROW, _NOTE = 19, 15  # heights in pixels at scale 1
 
 
 class FigureTable(QWidget):
@@ -24,6 +24,7 @@ class FigureTable(QWidget):
         self._style = Style()
         self._figures: tuple[Figure, ...] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # it paints its ground
         self.setAccessibleName(name)
 
     @property
@@ -56,6 +57,7 @@ class FigureTable(QWidget):
         body, mono, small = (style.font(f) for f in (Face.BODY, Face.MONO, Face.SMALL))
         of_body, of_mono, of_small = QFontMetrics(body), QFontMetrics(mono), QFontMetrics(small)
         painter = QPainter(self)
+        painter.fillRect(self.rect(), self._style.colour("panel"))
         elide, middle = Qt.TextElideMode.ElideRight, Qt.AlignmentFlag.AlignVCenter
         height, gap, width = style.px(_ROW), style.px(8), self.width()
         for index, figure in enumerate(self._figures):

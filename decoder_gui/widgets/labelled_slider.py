@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QFocusEvent,
     QKeyEvent,
@@ -21,22 +21,10 @@ from model.errors import InvalidSampling
 
 NAME_WIDTH = 86  # pixels at scale 1, so that the rows of a panel line up
 VALUE_WIDTH = 58
-_ARROWS = {
-    Qt.Key.Key_Left,
-    Qt.Key.Key_Right,
-    Qt.Key.Key_Up,
-    Qt.Key.Key_Down,
-    Qt.Key.Key_Home,
-    Qt.Key.Key_End,
-}
 
 
 class PlainSlider(QSlider):
-    """A horizontal slider in the product's look; a press anywhere moves the knob there.
-
-    Arrows, Home and End belong to it while it has the focus; Page Up and Page Down, which a
-    presenter's clicker sends, do not.
-    """
+    """A horizontal slider in the product's look; a press anywhere moves the knob there."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
@@ -99,17 +87,6 @@ class PlainSlider(QSlider):
             super().wheelEvent(event)
         else:
             event.ignore()
-
-    def event(self, event: QEvent) -> bool:
-        if (
-            event.type() is QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and event.key() in _ARROWS
-            and not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
-        ):
-            event.accept()
-            return True
-        return super().event(event)
 
     def _radius(self) -> int:
         return self._style.px(7)

@@ -21,6 +21,7 @@ class OccupancyGauge(QWidget):
         self._parts = (0, 0, 0)
         self._legend = ("", "", "")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # it paints its ground
         self.setAccessibleName("Cache occupancy")
 
     @property
@@ -54,6 +55,7 @@ class OccupancyGauge(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         style = self._style
         painter = QPainter(self)
+        painter.fillRect(self.rect(), self._style.colour("panel"))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         frame = QRectF(0, 0, self.width(), style.px(_BAR))
         rounded = QPainterPath()

@@ -22,7 +22,8 @@ from decoder_gui.viewdata.next_token import BarRow, NextToken
 from decoder_gui.widgets import bar_marks
 
 _LEAST_ROW, _MOST_ROW = 21, 34  # pixels at scale 1
-_ARROWS = {Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_Return}
+_TAKE = frozenset({Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space})
+_OWN = _TAKE | {Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End}
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class ProbabilityBars(QAbstractScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setMouseTracking(True)
         self.viewport().setCursor(Qt.CursorShape.PointingHandCursor)
-        self.viewport().setAutoFillBackground(False)
+        # It paints its own ground, so that a slider's tick repaints nothing behind it.
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setAccessibleName("Candidates for the next token")
         self.verticalScrollBar().valueChanged.connect(self.viewport().update)
 
@@ -77,6 +79,8 @@ class ProbabilityBars(QAbstractScrollArea):
         return self._current
 
     def set_view(self, view: NextToken) -> None:
+        if view == self._view:
+            return
         same_widths = [row.text for row in view.rows] == [row.text for row in self._view.rows]
         self._view = view
         self._current = max(0, min(self._current, len(view.rows) - 1))
@@ -164,16 +168,18 @@ class ProbabilityBars(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
+        painter.fillRect(self.viewport().rect(), self._style.colour("panel"))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         columns = self._column_extents()
-        if self._view.rows:
+        rows = self._view.rows
+        if rows:
             self._paint_head(painter, columns)
-            top = self._head_height()
-            painter.setClipRect(0, top, self.viewport().width(), self.viewport().height() - top)
-            for index, row in enumerate(self._view.rows):
-                rect = self.row_rect(index)
-                if rect.bottom() >= top and rect.top() < self.viewport().height():
-                    self._paint_row(painter, columns, index, row, rect)
+            top, height = self._head_height(), self._row_height()
+            space = self.viewport().height() - top
+            painter.setClipRect(0, top, self.viewport().width(), space)
+            above = self.verticalScrollBar().value() // height
+            for index in range(above, min(len(rows), above + space // height + 2)):
+                self._paint_row(painter, columns, index, rows[index], self.row_rect(index))
         painter.end()
 
     def _paint_head(self, painter: QPainter, columns: _Columns) -> None:
@@ -298,7 +304,7 @@ class ProbabilityBars(QAbstractScrollArea):
         }
         if event.key() in moves and last >= 0:
             self._select(max(0, min(last, moves[Qt.Key(event.key())])))
-        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and last >= 0:
+        elif event.key() in _TAKE and last >= 0:
             self.taken.emit(self._view.rows[self._current].token_id)
         else:
             event.ignore()
@@ -307,7 +313,7 @@ class ProbabilityBars(QAbstractScrollArea):
         if (
             event.type() is QEvent.Type.ShortcutOverride
             and isinstance(event, QKeyEvent)
-            and event.key() in _ARROWS
+            and event.key() in _OWN
             and not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
         ):
             event.accept()

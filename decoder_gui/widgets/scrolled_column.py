@@ -14,15 +14,15 @@ class ScrolledColumn(QScrollArea):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._style = Style()
-        content = QWidget()
-        self.column = QVBoxLayout(content)
+        self._content = QWidget()
+        self.column = QVBoxLayout(self._content)
         self.column.setContentsMargins(0, 0, 0, 0)
         self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         # Tab goes to the widgets inside; the area follows the one that has the focus.
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setWidget(content)
+        self.setWidget(self._content)
         self.verticalScrollBar().rangeChanged.connect(self._on_range)
 
     def set_style(self, style: Style) -> None:
@@ -32,11 +32,11 @@ class ScrolledColumn(QScrollArea):
 
     def minimumSizeHint(self) -> QSize:
         # Never too narrow for what is inside: only the height may be scrolled.
-        inside = self.widget().minimumSizeHint().width()
+        inside = self._content.minimumSizeHint().width()
         return QSize(inside + self.verticalScrollBar().sizeHint().width(), self._style.px(80))
 
     def sizeHint(self) -> QSize:
-        inside = self.widget().sizeHint()
+        inside = self._content.sizeHint()
         return QSize(max(inside.width(), self.minimumSizeHint().width()), inside.height())
 
     def _on_range(self, least: int, most: int) -> None:

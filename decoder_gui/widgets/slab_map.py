@@ -14,11 +14,12 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata.kv_cache import Slab
+from decoder_gui.widgets.arrow_keys import ARROWS, is_arrow
 
 _ROW, _GAP, _LEAST_PITCH = 9, 3, 3  # heights in pixels at scale 1
 _MOST_HEIGHT = 150
 _WIDEST_CELL = 24
-_ARROWS = {Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down}
+_ACTIVATE = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
 
 class SlabMap(QWidget):
@@ -37,6 +38,7 @@ class SlabMap(QWidget):
         self._style = Style()
         self._slab = Slab(0, 0, (), 0)
         self._cell: tuple[int, int] | None = None
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # it paints its ground
         self.setMouseTracking(True)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
@@ -114,6 +116,7 @@ class SlabMap(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
+        painter.fillRect(self.rect(), self._style.colour("panel"))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         slab, style = self._slab, self._style
         for layer, written in enumerate(slab.written):
@@ -160,9 +163,9 @@ class SlabMap(QWidget):
     def _paint_gaps(self, painter: QPainter) -> None:
         """Lines in the ground's colour between cells, where cells are wide enough to bear them."""
         pitch = self._column_pitch()
-        if pitch < 2.5 * max(1.0, self._style.scale * 0.8):
+        if pitch < 2:
             return
-        gap = min(1.0 if pitch < 6 else 1.5, pitch / 4) * max(1.0, self._style.scale)
+        gap = min(1.5 * max(1.0, self._style.scale), pitch / 4)
         ground = self._style.colour("panel")
         for position in range(1, self._slab.capacity):
             x = position * pitch
@@ -192,14 +195,14 @@ class SlabMap(QWidget):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         slab = self._slab
-        if event.key() in _ARROWS and slab.layers and slab.capacity:
+        if is_arrow(event) and slab.layers and slab.capacity:
             layer, position = self._cell or (0, max(0, max(slab.written) - 1))
             if self._cell is not None:
-                layer += (event.key() == Qt.Key.Key_Down) - (event.key() == Qt.Key.Key_Up)
-                position += (event.key() == Qt.Key.Key_Right) - (event.key() == Qt.Key.Key_Left)
+                down, right = ARROWS[Qt.Key(event.key())]
+                layer, position = layer + down, position + right
             layer = max(0, min(slab.layers - 1, layer))
             self._point((layer, max(0, min(slab.capacity - 1, position))))
-        elif event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self._cell is not None:
+        elif event.key() in _ACTIVATE and self._cell is not None:
             self.activated.emit(*self._cell)
         elif event.key() == Qt.Key.Key_Escape and self._cell is not None:
             self._point(None)
@@ -207,14 +210,11 @@ class SlabMap(QWidget):
             event.ignore()
 
     def event(self, event: QEvent) -> bool:
-        if (
-            event.type() is QEvent.Type.ShortcutOverride
-            and isinstance(event, QKeyEvent)
-            and event.key() in _ARROWS
-            and not event.modifiers() & ~Qt.KeyboardModifier.KeypadModifier
-        ):
-            event.accept()
-            return True
+        if event.type() is QEvent.Type.ShortcutOverride and isinstance(event, QKeyEvent):
+            activates = self._cell is not None and event.key() in _ACTIVATE
+            if is_arrow(event) or activates:
+                event.accept()
+                return True
         return super().event(event)
 
     def _point(self, cell: tuple[int, int] | None) -> None:
