@@ -117,7 +117,7 @@ def _window_parser() -> argparse.ArgumentParser:
     parser.add_argument("--size", type=_size, metavar="WxH", help="size of the window in pixels")
     parser.add_argument(
         "--snapshot",
-        type=Path,
+        type=_picture,
         metavar="FILE.png",
         help="render the window to a file and exit; needs no display",
     )
@@ -253,6 +253,12 @@ def _size(text: str) -> tuple[int, int]:
     if not (640 <= int(width) <= 16384 and 400 <= int(height) <= 16384):
         raise argparse.ArgumentTypeError(f"{text} is not between 640x400 and 16384x16384")
     return int(width), int(height)
+
+
+def _picture(text: str) -> Path:
+    if not text.lower().endswith(".png"):
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in .png")
+    return Path(text)
 
 
 def _at(text: str) -> tuple[int, str | None]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from enum import Flag, auto
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -20,20 +19,19 @@ from decoder_gui.debugger.cursor import (
     last,
     run_until,
 )
-from decoder_gui.debugger.engine_room import Checked, EngineRoom, Opened, Redrawn
+from decoder_gui.debugger.engine_room import Checked, Opened, Redrawn
 from decoder_gui.debugger.run import Run
-from decoder_gui.debugger.session import DEFAULT_SEED, StepBegan, StepEnded
+from decoder_gui.debugger.session import DEFAULT_SEED, BlockReplayed, StepBegan, StepEnded
+from decoder_gui.engine_link import Busy, EngineLink
 from decoder_gui.theme.palette import PALETTES, ThemeName
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata.moment import ModelInfo, Moment, Selection, build_moment
-from decoder_gui.worker import Ended, Progressed, Started, Worker
+from decoder_gui.worker import Ended, Progressed, Report
 from model.checks import CheckResult
 from model.errors import CacheExhausted, ContextOverflow, DecoderError
 from model.sampling import SamplingConfig
 from model.trace import Event, Trace
 
-DRAIN_INTERVAL = 16  # ms between two looks at the worker's reports
-DRAIN_BUDGET = 0.008  # s spent on reports before the event loop gets its turn
 CHECKS_UP_TO = 400_000_000  # parameters x positions that are checked without being asked
 RUN, CHECKS, REPLAY = "run", "checks", "replay"
 
@@ -50,14 +48,6 @@ class Change(Flag):
     MODEL = auto()
     BUSY = auto()  # the worker began or ended something, play began or ended, breakpoints
     ALL = TRACE | CURSOR | SELECTION | SAMPLING | CHECKS | STYLE | MODEL | BUSY
-
-
-@dataclass(frozen=True)
-class Busy:
-    """What the worker is doing, for a progress line."""
-
-    text: str
-    fraction: float | None = None  # None where the end is not known
 
 
 class AppContext(QObject):
@@ -98,18 +88,12 @@ class AppContext(QObject):
         self.prompt_ids: tuple[int, ...] = ()
         self.displayed = 40  # candidates listed; never changes what is drawn
 
-        self._room = EngineRoom()
-        self._worker = Worker()
+        self._link = EngineLink(self._on_report, self._on_batch, self)
+        self._heard = Change(0)
         self._moment: Moment | None = None
-        self._pending = Change(0)
         self._arrival: Callable[[], Cursor | None] | None = None
         self._by_hand_next: int | None = None
         self._before_projector = self.style
-        self._job_text = ""
-        self._job_began = 0.0
-        self._drain = QTimer(self)
-        self._drain.setInterval(DRAIN_INTERVAL)
-        self._drain.timeout.connect(self._on_drain)
         self._play = QTimer(self)
         self._play.timeout.connect(self._on_play)
 
@@ -153,13 +137,13 @@ class AppContext(QObject):
     @property
     def idle(self) -> bool:
         """Whether the worker has nothing to do and nothing more to tell."""
-        return self._worker.idle and not self._worker.reports
+        return self._link.idle
 
     # ---- models and prompts
 
     def open_model(self, spec: str, *, capacity: int | None = None) -> None:
         """Open a model by name or path; the one in hand stays until the new one is ready."""
-        room, faults = self._room, self.faults
+        room, faults = self._link.room, self.faults
         seed = self._seed()
         self._submit(
             RUN,
@@ -185,7 +169,7 @@ class AppContext(QObject):
             self.overflowed.emit(token_ids, self.capacity)
             self.notice.emit(_sentence(ContextOverflow(len(token_ids), self.capacity)))
             return
-        room, seed, config = self._room, self._seed(), self.sampling
+        room, seed, config = self._link.room, self._seed(), self.sampling
         ids = tuple(token_ids)
         self.prompt_ids = ids
         self._arrive(lambda: None if self.trace is None else last(self.trace))
@@ -200,7 +184,7 @@ class AppContext(QObject):
 
     def prefill_in(self, token_ids: list[int], capacity: int) -> None:
         """Run a prompt in another context."""
-        room, seed = self._room, self._seed()
+        room, seed = self._link.room, self._seed()
         faults, ids = self.faults, tuple(token_ids)
         self._arrive(lambda: None if self.trace is None else last(self.trace))
         self._submit(
@@ -246,7 +230,7 @@ class AppContext(QObject):
         target = advance(self.trace, self.cursor, self.granularity, direction)
         if target is not None:
             self._place(target)
-        elif direction > 0 and self._worker.idle:
+        elif direction > 0 and self._link.idle:
             self._decode_on()
 
     def go_first(self) -> None:
@@ -312,7 +296,7 @@ class AppContext(QObject):
     def cancel(self) -> None:
         """Stop what the worker is doing at the next event."""
         self._play.stop()
-        self._worker.cancel()
+        self._link.cancel()
 
     # ---- selection and sampling
 
@@ -352,7 +336,7 @@ class AppContext(QObject):
         """Hold another uniform number at the step in hand; later steps are dropped."""
         if self.cursor is None:
             return
-        room, step = self._room, self.cursor.step
+        room, step = self._link.room, self.cursor.step
         self._submit(RUN, "Drawing anew", lambda: room.redraw(step))
 
     def draws(self, count: int) -> NDArray[np.int64]:
@@ -374,7 +358,7 @@ class AppContext(QObject):
         resid_pre = None if trace is None else trace.array(step, f"blocks.{layer}.resid_pre")
         if trace is None or resid_pre is None:
             return
-        room, which = self._room, trace.steps[step]
+        room, which = self._link.room, trace.steps[step]
         self._submit(
             f"{REPLAY} {step} {layer}",
             f"Recomputing block {layer}",
@@ -385,7 +369,7 @@ class AppContext(QObject):
         """Every check on the tokens in hand, in the worker."""
         if self.trace is None or not self.trace.steps:
             return
-        room, sampling = self._room, self.sampling
+        room, sampling = self._link.room, self.sampling
         ids = self.trace.token_ids
         split = len(self.trace.steps[0].token_ids)
         self.checks_pending = True
@@ -415,8 +399,7 @@ class AppContext(QObject):
     def close(self) -> None:
         """Stop the timers and the worker; nothing runs afterwards."""
         self._play.stop()
-        self._drain.stop()
-        self._worker.stop()
+        self._link.close()
 
     # ---- inside
 
@@ -443,13 +426,10 @@ class AppContext(QObject):
         """Where the cursor goes once the job that is about to be submitted has ended."""
         self._arrival = where
 
-    def _submit(self, tag: str, text: str, job: Callable[[], Any]) -> None:
+    def _submit(self, tag: str, text: str, job: Callable[[], Iterator[object]]) -> None:
         if tag == RUN:
-            self._worker.cancel(CHECKS)
-        self._worker.submit(tag, job, replace=tag != RUN)
-        if tag == RUN:
-            self._job_text = text
-        self._drain.start()
+            self._link.cancel(CHECKS)
+        self._link.submit(tag, text, job, replace=tag != RUN)
 
     def _decode_on(self) -> None:
         """Past the end: take the landing token of the newest step."""
@@ -477,7 +457,7 @@ class AppContext(QObject):
             self._tell(Change.BUSY)
             return
         drawn = by_hand or not self.sampling.deterministic
-        room, here = self._room, self.cursor
+        room, here = self._link.room, self.cursor
 
         def arrival() -> Cursor | None:
             if self.trace is None:
@@ -496,7 +476,7 @@ class AppContext(QObject):
         prompt = steps[0].token_ids if steps else ()
         drawn = not self.sampling.deterministic
         continuation = tuple((step.token_ids[0], drawn) for step in steps[1:])
-        room, seed = self._room, self._seed()
+        room, seed = self._link.room, self._seed()
         by_hand = () if self.run_state is None else self.run_state.taken_by_hand
 
         def arrival() -> Cursor | None:
@@ -522,39 +502,32 @@ class AppContext(QObject):
 
     # ---- what the worker says
 
-    def _on_drain(self) -> None:
-        began = perf_counter()
-        reports = self._worker.reports
-        change = Change(0)
-        while reports and perf_counter() - began < DRAIN_BUDGET:
-            match reports.popleft():
-                case Started(_, tag):
-                    self._job_began = perf_counter()
-                    change |= Change.BUSY if tag == RUN else Change(0)
-                case Progressed(_, _, update):
-                    change |= self._take_in(update)
-                case Ended() as ended:
-                    change |= self._on_ended(ended)
-        if not reports and self._worker.idle:
-            self._drain.stop()
-        change |= self._update_busy()
+    def _on_report(self, report: Report) -> None:
+        match report:
+            case Progressed(_, _, update):
+                self._heard |= self._take_in(update)
+            case Ended():
+                self._heard |= self._on_ended(report)
+
+    def _on_batch(self) -> None:
+        change, self._heard = self._heard | self._update_busy(), Change(0)
         if change:
             self._tell(change)
 
     def _update_busy(self) -> Change:
-        slow = perf_counter() - self._job_began > 0.15
-        busy: Busy | None = None
-        if not self._worker.idle and slow and self._job_text:
-            trace = self.trace
-            fraction = None
-            if trace is not None and trace.steps:
-                done = trace.events_in(len(trace.steps) - 1) / len(trace.operations)
-                fraction = done if done < 1 else None
-            busy = Busy(self._job_text, fraction)
+        text = self._link.slow_job
+        busy = None if not text else Busy(text, self._fraction())
         if busy == self.busy:
             return Change(0)
         self.busy = busy
         return Change.BUSY
+
+    def _fraction(self) -> float | None:
+        """How much of the step that is being computed is there."""
+        trace = self.trace
+        if trace is None or not trace.steps or trace.complete(len(trace.steps) - 1):
+            return None
+        return trace.events_in(len(trace.steps) - 1) / len(trace.operations)
 
     def _take_in(self, update: object) -> Change:
         match update:
@@ -570,15 +543,13 @@ class AppContext(QObject):
             case Checked(result):
                 self.checks = (*(c for c in self.checks if c.name != result.name), result)
                 return Change.CHECKS
-            case StepBegan() | StepEnded() | Event():
+            case StepBegan() | StepEnded() | Event() | BlockReplayed():
                 if self.run_state is not None:
                     self.run_state.apply(update)
                     self.cursor = self._clamped(self.cursor)
                 return Change.TRACE
             case _:
-                if self.run_state is not None:
-                    self.run_state.apply(update)  # type: ignore[arg-type]
-                return Change.TRACE
+                raise TypeError(f"the worker sent {update!r}")
 
     def _on_opened(self, opened: Opened) -> Change:
         engine = opened.loaded.engine
@@ -649,7 +620,7 @@ class AppContext(QObject):
         return last(trace)
 
     def _on_play(self) -> None:
-        if self._worker.idle and not self._worker.reports:
+        if self._link.idle:
             self.move(1)
 
 

@@ -61,7 +61,7 @@ def take_snapshot(
     image = QImage(main_window.size(), QImage.Format.Format_ARGB32)
     image.fill(context.style.colour("window"))
     main_window.render(image)
-    if not image.save(str(path), "PNG"):
+    if not image.save(str(path)):
         raise Refused(f"{path} cannot be written")
     print(path.resolve())
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QApplication, QLabel, QMenu, QVBoxLayout, QWidget
@@ -60,7 +63,9 @@ class Workspace(QWidget):
         for panel in self._fixed(Place.FOOT):
             self._rows.addWidget(panel)
 
-        self._keys = KeyGuard(QApplication.instance(), self)
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        self._keys = KeyGuard(application, self)
         self._actions = self._make_actions()
         self.top_bar.set_view_menu(self._view_menu())
         self._connect()
@@ -99,7 +104,7 @@ class Workspace(QWidget):
     def _make_actions(self) -> dict[str, QAction]:
         """One action per shortcut of the table, bound by id to what it does."""
         context = self.context
-        slots = {
+        slots: dict[str, Callable[..., object]] = {
             "step": lambda: context.move(1),
             "back": lambda: context.move(-1),
             "coarser": lambda: self._change_granularity(1),
@@ -127,7 +132,7 @@ class Workspace(QWidget):
             "all_panels": self.arrangement.restore,
         }
         for number, panel_id in enumerate(self.arrangement.docks, start=1):
-            slots[f"panel_{number}"] = lambda panel_id=panel_id: self._show_alone(panel_id)
+            slots[f"panel_{number}"] = partial(self.arrangement.toggle_maximised, panel_id)
         actions = {}
         for shortcut in SHORTCUTS:
             if shortcut.id not in slots:
@@ -135,7 +140,7 @@ class Workspace(QWidget):
             action = QAction(shortcut.text, self._window)
             action.setShortcuts([QKeySequence(keys) for keys in shortcut.keys])
             action.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
-            action.triggered.connect(slots[shortcut.id])
+            action.triggered.connect(partial(_call, slots[shortcut.id]))
             self._window.addAction(action)
             actions[shortcut.id] = action
         return actions
@@ -170,9 +175,6 @@ class Workspace(QWidget):
         if self.context.model is not None:
             depth = self.context.model.shape.depth
             self.context.select(layer=(self.context.selection.layer + by) % depth)
-
-    def _show_alone(self, panel_id: str) -> None:
-        self.arrangement.toggle_maximised(panel_id)
 
     def _toggle_full_screen(self) -> None:
         self._window.setWindowState(self._window.windowState() ^ Qt.WindowState.WindowFullScreen)
@@ -269,3 +271,8 @@ class Workspace(QWidget):
         answer = dialogs.ask_about_overflow(self, model, token_ids, capacity)
         if answer is not None:
             answer.apply(self.context)
+
+
+def _call(slot: Callable[[], object], checked: bool = False) -> None:
+    """Swallows the flag that ``triggered`` carries and most slots have no use for."""
+    slot()

@@ -62,5 +62,6 @@ def generate(
 
 def _last_logits(update: Update, before: Array | None) -> Array | None:
     if isinstance(update, Event) and "logits" in update.arrays:
-        return update.arrays["logits"][0, -1]
+        logits: Array = update.arrays["logits"][0, -1]
+        return logits
     return before

@@ -50,10 +50,10 @@ class BlockReplayed:
 Update = StepBegan | Event | StepEnded | BlockReplayed
 
 
-def peek(state: Mapping[str, Any]) -> tuple[float, Mapping[str, Any]]:
+def peek(state: Any) -> tuple[float, Any]:
     """The next uniform number of a generator state, and the state after it; changes neither."""
     generator = np.random.PCG64()
-    generator.state = dict(state)
+    generator.state = state
     return float(np.random.Generator(generator).random()), generator.state
 
 
