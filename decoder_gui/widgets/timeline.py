@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from dataclasses import dataclass
-
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
     QFocusEvent,
-    QFontMetricsF,
     QHelpEvent,
     QKeyEvent,
     QMouseEvent,
@@ -26,31 +22,22 @@ from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.theme.palette import blend, contrast
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.timeline import EMPTY, Block, TimelineView
+from decoder_gui.widgets.timeline_layout import (
+    END_WIDTH,
+    GAP,
+    MARGIN,
+    TimelineLayout,
+    arrange,
+    padding,
+)
 from model.trace import Phase
 
 # Pixels at scale 1, as in the design picture.
-MARGIN = 8.0
-PREFILL_WIDTH = (130.0, 300.0)  # least and most
-DECODE_WIDTH = (26.0, 118.0)
-END_WIDTH = 92.0
-GAP, PREFILL_GAP = 4.0, 6.0
 STRIP = 9.0  # where breakpoints are set, above the blocks
 BLOCK_TOP, BLOCK_HEIGHT = 13.0, 22.0
 DONE_TOP, DONE_HEIGHT = 39.0, 4.0
 HEIGHT = 47.0
 DRAG_INTERVAL = 16  # ms between two journeys while dragging
-
-
-@dataclass(frozen=True)
-class Span:
-    """Where a block lies, in pixels of the whole timeline (before scrolling)."""
-
-    left: float
-    width: float
-
-    @property
-    def right(self) -> float:
-        return self.left + self.width
 
 
 class Timeline(QWidget):
@@ -73,8 +60,7 @@ class Timeline(QWidget):
         super().__init__(parent)
         self._style = style
         self._view = EMPTY
-        self._spans: list[Span] = []
-        self._end = Span(0, 0)
+        self._layout = TimelineLayout()
         self._offset = 0.0
         self._hover: Cursor | None = None
         self._dragging = False
@@ -98,7 +84,7 @@ class Timeline(QWidget):
             return
         restyled = style != self._style
         self._view, self._style = view, style
-        if not same or bool(view.end_text) != (self._end.width > 0):
+        if not same or bool(view.end_text) != (self._layout.end.width > 0):
             self._arrange()
         if restyled:
             self.updateGeometry()
@@ -109,32 +95,30 @@ class Timeline(QWidget):
 
     def shown_text(self, step: int) -> str:
         """The words on a block as they fit, elided where they do not; empty where none do."""
-        return self._fitting(self._view.blocks[step], self._spans[step].width)
+        return self._layout.labels[step]
 
     def block_box(self, step: int) -> QRectF:
         """Where a block is drawn in the widget, in device-independent pixels."""
-        span, px = self._spans[step], self._style.px
+        span, px = self._layout.spans[step], self._style.px
         return QRectF(span.left - self._offset, px(BLOCK_TOP), span.width, px(BLOCK_HEIGHT))
 
     def end_box(self) -> QRectF:
         """Where ``+ decode`` is drawn."""
-        px = self._style.px
-        return QRectF(
-            self._end.left - self._offset, px(BLOCK_TOP), self._end.width, px(BLOCK_HEIGHT)
-        )
+        end, px = self._layout.end, self._style.px
+        return QRectF(end.left - self._offset, px(BLOCK_TOP), end.width, px(BLOCK_HEIGHT))
 
     def event_x(self, cursor: Cursor) -> float:
         """Where an event lies in the widget: the playhead's place when it is in hand."""
-        span = self._spans[cursor.step]
+        span = self._layout.spans[cursor.step]
         return span.left + self._view.fraction(cursor) * span.width - self._offset
 
     def event_at(self, x: float) -> Cursor | None:
         """The recorded event nearest to a place in the widget, None on an empty timeline."""
-        if not self._spans:
+        if not self._layout.spans:
             return None
         x += self._offset
-        step = max(0, bisect_right([span.left for span in self._spans], x) - 1)
-        span = self._spans[step]
+        step = self._layout.block_at(x)
+        span = self._layout.spans[step]
         return self._view.event_at(step, (x - span.left) / span.width)
 
     def sizeHint(self) -> QSize:
@@ -146,44 +130,22 @@ class Timeline(QWidget):
     # ---- arrangement
 
     def _arrange(self) -> None:
-        px, blocks = self._style.px, self._view.blocks
-        margin = px(MARGIN)
-        decodes = [block for block in blocks if block.phase is Phase.DECODE]
-        prefills = len(blocks) - len(decodes)
-        end = px(END_WIDTH) if self._view.end_text else 0
-        gaps = px(GAP) * len(blocks) + prefills * (px(PREFILL_GAP) - px(GAP))
-        room = self.width() - 2 * margin - end - gaps
-        prefill, decode = (float(px(most)) for _, most in (PREFILL_WIDTH, DECODE_WIDTH))
-        if prefills * prefill + len(decodes) * decode > room:
-            # The prefill block gives way first, then the decoded tokens share what is left.
-            rest = room - len(decodes) * decode
-            prefill = max(px(PREFILL_WIDTH[0]), min(prefill, rest / max(1, prefills)))
-            if decodes:
-                share = (room - prefills * prefill) / len(decodes)
-                decode = max(px(DECODE_WIDTH[0]), min(decode, share))
-        self._spans = []
-        x = float(margin)
-        for block in blocks:
-            width = prefill if block.phase is Phase.PREFILL else decode
-            self._spans.append(Span(x, width))
-            x += width + px(PREFILL_GAP if block.phase is Phase.PREFILL else GAP)
-        self._end = Span(x, end)
+        self._layout = arrange(
+            self._view.blocks, self.width(), self._style, end=bool(self._view.end_text)
+        )
         self._scroll_to(self._offset)
 
-    def _total(self) -> float:
-        return self._end.right + self._style.px(MARGIN)
-
     def _scroll_to(self, offset: float) -> None:
-        offset = max(0.0, min(offset, self._total() - self.width()))
+        offset = max(0.0, min(offset, self._layout.total - self.width()))
         if offset != self._offset:
             self._offset = offset
             self.update()
 
     def _follow(self) -> None:
         cursor = self._view.cursor
-        if cursor is None or cursor.step >= len(self._spans):
+        if cursor is None or cursor.step >= len(self._layout.spans):
             return
-        span, edge = self._spans[cursor.step], self._style.px(MARGIN + END_WIDTH + GAP)
+        span, edge = self._layout.spans[cursor.step], self._style.px(MARGIN + END_WIDTH + GAP)
         if span.right + edge > self._offset + self.width():
             self._scroll_to(span.right + edge - self.width())
         if span.left - self._style.px(MARGIN) < self._offset:
@@ -234,17 +196,19 @@ class Timeline(QWidget):
         return ground, max(candidates, key=lambda colour: contrast(colour, ground))
 
     def _paint_blocks(self, painter: QPainter) -> None:
-        style = self._style
+        style, radius = self._style, self._style.px(3)
         here = -1 if self._view.cursor is None else self._view.cursor.step
         painter.setFont(style.font(Face.TITLE))
-        radius = style.px(3)
-        lefts = [span.left for span in self._spans]
-        begin = max(0, bisect_right(lefts, self._offset) - 1)
-        for block in self._view.blocks[begin:]:
+        middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+        colours: dict[tuple[Phase, int], tuple[str, str]] = {}
+        for block in self._view.blocks[self._layout.block_at(self._offset) :]:
             box = self.block_box(block.step)
             if box.left() > self.width():
                 break
-            ground, text = self.block_colours(block)
+            kind = block.phase, (block.step > here) - (block.step < here)
+            if kind not in colours:
+                colours[kind] = self.block_colours(block)
+            ground, text = colours[kind]
             painter.setBrush(QColor(ground))
             if block.step > here:  # a frame besides: colour is not the only sign of what is to come
                 name = "prefill" if block.phase is Phase.PREFILL else "decode"
@@ -253,29 +217,12 @@ class Timeline(QWidget):
             else:
                 painter.setPen(Qt.PenStyle.NoPen)
                 painter.drawRoundedRect(box, radius, radius)
-            label = self._fitting(block, box.width())
-            if label:
-                painter.setPen(QColor(text))
-                painter.drawText(
-                    box.adjusted(self._pad(box.width()), 0, 0, 0),
-                    Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft,
-                    label,
-                )
-
-    def _pad(self, width: float) -> float:
-        return min(self._style.px(10), max(2.0, width * 0.09))
-
-    def _fitting(self, block: Block, width: float) -> str:
-        metrics = QFontMetricsF(self._style.font(Face.TITLE))
-        room = width - 2 * self._pad(width)
-        for text in (block.label, block.label.split(" in ")[0]):
-            if metrics.horizontalAdvance(text) <= room:
-                return text
-        elided = metrics.elidedText(block.label, Qt.TextElideMode.ElideRight, room)
-        return "" if elided in ("…", "") else elided
+            painter.setPen(QColor(text))
+            label = box.adjusted(padding(box.width(), style), 0, 0, 0)
+            painter.drawText(label, middle, self._layout.labels[block.step])
 
     def _paint_end(self, painter: QPainter) -> None:
-        if not self._end.width:
+        if not self._layout.end.width:
             return
         style, box = self._style, self.end_box().adjusted(0.5, 0.5, -0.5, -0.5)
         pen = QPen(style.colour("border_strong"), 1.5)
@@ -306,7 +253,7 @@ class Timeline(QWidget):
         if cursor is None:
             return
         x = round(self.event_x(cursor))
-        left = self._spans[cursor.step].left - self._offset
+        left = self._layout.spans[cursor.step].left - self._offset
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(style.colour("outline"))
         done = QRectF(left, style.px(DONE_TOP), max(0.0, x - left), style.px(DONE_HEIGHT))
@@ -329,13 +276,13 @@ class Timeline(QWidget):
         near = [w for w in self._view.breakpoints if abs(self.event_x(w) - x) <= reach]
         if near:
             return min(near, key=lambda where: abs(self.event_x(where) - x))
-        return self.event_at(x) if x < self._end.left - self._offset else None
+        return self.event_at(x) if x < self._layout.end.left - self._offset else None
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() is not Qt.MouseButton.LeftButton or not self._view.blocks:
             return
         x, y = event.position().x(), event.position().y()
-        if self._end.width and self.end_box().contains(event.position()):
+        if self._layout.end.width and self.end_box().contains(event.position()):
             if self._view.can_decode:
                 self.decode_requested.emit()
             return
@@ -358,7 +305,7 @@ class Timeline(QWidget):
         if hover != self._hover:
             self._hover = hover
             self.update()
-        on_end = self._end.width and self.end_box().contains(event.position())
+        on_end = self._layout.end.width and self.end_box().contains(event.position())
         hand = hover is not None or (on_end and self._view.can_decode)
         self.setCursor(Qt.CursorShape.PointingHandCursor if hand else Qt.CursorShape.ArrowCursor)
 
@@ -424,7 +371,7 @@ class Timeline(QWidget):
         """What pointing at a place says."""
         if not self._view.blocks:
             return ""
-        if self._end.width and self.end_box().contains(point):
+        if self._layout.end.width and self.end_box().contains(point):
             return self._view.end_reason or "Decode one more token: the one the draw falls on"
         if self._in_strip(point.y()):
             where = self._breakpoint_at(point.x())

@@ -135,9 +135,10 @@ class Transport(QWidget):
         """Show a state of affairs."""
         if style != self._style:
             self._restyle(style)
-        if view != self._view:
-            self._view = view
-            self._refresh()
+        elif view == self._view:
+            return
+        self._view = view
+        self._refresh()
 
     def _segment(self, granularity: Granularity) -> IconButton:
         places = list(Granularity)
@@ -212,6 +213,11 @@ class Transport(QWidget):
         self._row.setSpacing(px(16))
         self._centre.setSpacing(px(6))
         self._segments.setContentsMargins(px(22), 0, px(22), 0)
+        # Nothing moves when Play becomes Pause or the speed changes.
+        _reserve(self.play, [("Play", Glyph.STEP), ("Pause", Glyph.PAUSE)])
+        widest = max((format_rate(rate) for rate in RATES), key=len)
+        self.rate.set_content("", note=widest, after=Glyph.DOWN)
+        self.rate.setFixedWidth(self.rate.sizeHint().width())
 
     def _refresh(self) -> None:
         view = self._view
@@ -234,6 +240,14 @@ class Transport(QWidget):
         for widget in (self.busy_line, self.cancel):
             widget.setVisible(bool(view.busy))
         self.busy_line.set_progress(view.busy, view.fraction)
+
+
+def _reserve(button: IconButton, contents: list[tuple[str, Glyph]]) -> None:
+    widths = []
+    for text, glyph in contents:
+        button.set_content(text, before=glyph)
+        widths.append(button.sizeHint().width())
+    button.setFixedWidth(max(widths))
 
 
 class BusyLine(QWidget):
