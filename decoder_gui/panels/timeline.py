@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from decoder_gui.context import AppContext, Change
@@ -25,6 +26,8 @@ class TimelinePanel(Panel):
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
+        self.setProperty("kind", "foot")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.transport = Transport(context.style, self)
         self.timeline = Timeline(context.style, self)
         self._column = column = QVBoxLayout(self)

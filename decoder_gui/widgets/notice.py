@@ -15,7 +15,7 @@ class Notice(QLabel):
     def __init__(self, style: Style, over: QWidget, under: QWidget) -> None:
         super().__init__(over)
         self._style = style
-        self._under = under
+        self._over, self._under = over, under
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.hide)
@@ -52,7 +52,7 @@ class Notice(QLabel):
         return False
 
     def _settle(self) -> None:
-        over, px = self.parentWidget(), self._style.px
+        over, px = self._over, self._style.px
         self.setFont(self._style.font(Face.BODY))
         self.setMargin(px(8))
         widest = min(px(560), over.width() - 2 * px(16))
