@@ -348,7 +348,7 @@ class AppContext(QObject):
         if moment is None or moment.distribution is None:
             return np.zeros(0, dtype=np.int64)
         cumulative = moment.distribution.cumulative
-        uniforms = np.random.default_rng(self._seed()).random(count) * cumulative[-1]
+        uniforms = self._comparing.random(count) * cumulative[-1]
         kept = moment.distribution.kept[np.searchsorted(cumulative, uniforms, side="right")]
         return np.bincount(kept, minlength=moment.model.shape.vocabulary)
 
