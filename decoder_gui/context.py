@@ -87,6 +87,8 @@ class AppContext(QObject):
         self.prompt = ""
         self.prompt_ids: tuple[int, ...] = ()
         self.displayed = 40  # candidates listed; never changes what is drawn
+        # Not seeded like the session: the same numbers would not be independent draws.
+        self._comparing = np.random.default_rng((DEFAULT_SEED, 1))
 
         self._link = EngineLink(self._on_report, self._on_batch, self)
         self._heard = Change(0)
