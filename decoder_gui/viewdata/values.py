@@ -26,7 +26,7 @@ from model.trace import Presence, Step
 
 OUTPUT_WORDS = {
     "embed": "token",
-    "pos_embed": "position",
+    "pos_embed": "pos",
     "resid_pre": "sum",
     "raw": "raw",
     "tempered": "tempered",
@@ -101,6 +101,7 @@ class ValuesView:
     Attributes:
         outputs: (canonical name, word) of every array that can be chosen.
         row, column: the chosen cell in the matrix.
+        axis: name of the columns' axis.
         cell: what the chosen cell is.
         sequential: values from 0 to 1 on the scale of the attention panel; otherwise values on
             both sides of 0, up to ``limit``.
@@ -110,6 +111,7 @@ class ValuesView:
 
     title: str
     hint: str
+    label: str = ""
     outputs: tuple[tuple[str, str], ...] = ()
     output: str = ""
     array: Array | None = None
@@ -121,6 +123,7 @@ class ValuesView:
     cell: Cell | None = None
     pieces: Sequence[Piece] = ()
     labels: Labels = Labels()
+    axis: str = ""
     sequential: bool = False
     row_limit: float = 1.0
     digits: int = 3
@@ -195,6 +198,19 @@ class ValuesView:
         return (head if self.heads else 0) * self.positions + position - self.first
 
     @property
+    def whole_title(self) -> str:
+        """The title where all of the array is shown."""
+        heads = f"{plural(self.heads, 'head')} × " if self.heads else ""
+        sizes = f"{plural(self.positions, 'position')} × {plural(self.columns, 'column')}"
+        return f"{self.label} · {heads}{sizes}"
+
+    def whole_statistics(self) -> Statistics:
+        """Statistics of the whole array; a pass over all of it."""
+        assert self.array is not None
+        masked = None if self.scores is None else np.isneginf(self.scores)
+        return statistics_of(self.array, masked)
+
+    @property
     def arithmetic(self) -> tuple[str, ...]:
         """The lines of the derivation, or the one that says why there is none."""
         if self.derivation is None:
@@ -216,23 +232,26 @@ class ValuesView:
         return f"{words}, more than rounding explains."
 
 
-def build_values(moment: Moment, output: str = "") -> ValuesView | None:
+def build_values(moment: Moment, output: str = "", axis: str = "") -> ValuesView | None:
     """The panel's content at a moment, or None before anything was computed.
 
     Args:
-        output: canonical name of the array to show, where the operation has several; its main one
-            if it has none of that name.
+        output: name of the array to show, with or without its block, where the operation has
+            several; its main one if it has none of that name.
+        axis: the axis on which ``selection.cell`` was chosen; a column of another axis says
+            nothing about this one. Empty where it is not known.
     """
     step, operation = moment.step, moment.operation
     if step is None or operation is None:
         return None
     outputs = tuple((name, _word(name)) for name in _output_names(operation))
     names = [name for name, _ in outputs]
-    chosen = output if output in names else _main(operation, names)
+    fitting = [name for name in names if output in (name, short_name(name))]
+    chosen = fitting[0] if fitting else _main(operation, names)
     array, message, missing = _find(moment, step, chosen)
     label = operation.label if len(outputs) == 1 else f"{operation.label} · {dict(outputs)[chosen]}"
     if array is None:
-        return ValuesView(label, "", outputs, chosen, message=message, missing=missing)
+        return ValuesView(label, "", label, outputs, chosen, message=message, missing=missing)
 
     heads = array.shape[0] if array.ndim == 3 else 0
     first = step.last - array.shape[-2]
@@ -241,17 +260,20 @@ def build_values(moment: Moment, output: str = "") -> ValuesView | None:
     position = query if query is not None and first <= query < step.last else step.last - 1
     row = head * array.shape[-2] + position - first
     short = short_name(chosen)
-    square = short in ("attn.scores", "attn.pattern")
+    square = _axis(short) == "key"
     scores = _scores(moment, step, chosen, array) if square else None
     bare = ValuesView(label, "", array=array, heads=heads, scores=scores)
     values, masked = bare.row_values(row), bare.row_masked(row)
-    column = _column(moment, values, masked, square=square)
+    own_axis = _axis(short)
+    fits = axis in ("", own_axis)
+    column = _column(moment, values, masked, square=square, fits=fits)
     cell = Cell(chosen, position, head if heads else None, column)
     worked, without, operand = _derive(moment, operation, cell, float(values[column]))
     statistics = statistics_of(values, masked)
     return ValuesView(
         title=_title(label, head if heads else None, position, moment.pieces[position], square),
         hint=statistics.text,
+        label=label,
         outputs=outputs,
         output=chosen,
         array=array,
@@ -263,6 +285,7 @@ def build_values(moment: Moment, output: str = "") -> ValuesView | None:
         cell=cell,
         pieces=moment.pieces,
         labels=_labels(moment, short),
+        axis=own_axis,
         sequential=short == "attn.pattern" or chosen in STAGES,
         row_limit=limit_of(statistics),
         digits=SPELLED_DIGITS if moment.model.spelled_out else 3,
@@ -353,10 +376,12 @@ def _scores(moment: Moment, step: Step, name: str, array: Array) -> Array | None
     return moment.array(step.index, name.removesuffix("pattern") + "scores")
 
 
-def _column(moment: Moment, values: Array, masked: Array | None, *, square: bool) -> int:
+def _column(
+    moment: Moment, values: Array, masked: Array | None, *, square: bool, fits: bool
+) -> int:
     """The chosen column: the key in hand, the cell chosen, or the largest value."""
     selection, count = moment.selection, len(values)
-    wanted = selection.cell[1] if selection.cell is not None else None
+    wanted = selection.cell[1] if selection.cell is not None and fits else None
     if square and selection.key is not None:
         wanted = selection.key
     if wanted is not None and 0 <= wanted < count:
@@ -368,10 +393,20 @@ def _column(moment: Moment, values: Array, masked: Array | None, *, square: bool
     return int(np.where(usable, values, -np.inf).argmax())
 
 
-def _labels(moment: Moment, short: str) -> Labels:
+def _axis(short: str) -> str:
     if short in ("attn.scores", "attn.pattern"):
-        return Labels(pieces=moment.pieces)
+        return "key"
     if short == "logits" or short in STAGES:
+        return "vocab"
+    if short.startswith("attn.") and short != "attn.out":
+        return "d_head"
+    return "d_mlp" if short in ("mlp.pre", "mlp.post", "mlp.gate") else "d_model"
+
+
+def _labels(moment: Moment, short: str) -> Labels:
+    if _axis(short) == "key":
+        return Labels(pieces=moment.pieces)
+    if _axis(short) == "vocab":
         return Labels(tokenizer=moment.model.tokenizer)
     return Labels()
 
