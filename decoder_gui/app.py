@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from decoder_gui.context import AppContext
 
 DONE = 0
+UNPAINTED_MS = 2000  # after which a window that nobody sees opens its model all the same
 
 
 def run_window(run: RunOptions, window: WindowOptions, snapshot: Path | None) -> int:
@@ -64,8 +65,10 @@ def run_window(run: RunOptions, window: WindowOptions, snapshot: Path | None) ->
 
                 take_snapshot(life.begin(), main_window, run, window, snapshot)
                 return DONE
-            # The frame is painted first; everything heavy comes behind it.
-            QTimer.singleShot(0, lambda: life.open(run, window))
+            # The frame is painted first; everything heavy comes behind it. A window that is not
+            # painted, because it was opened minimised, does not wait for it.
+            main_window.painted.connect(lambda: life.open(run, window))
+            QTimer.singleShot(UNPAINTED_MS, main_window, lambda: life.open(run, window))
             return application.exec()
     finally:
         life.end()
@@ -91,6 +94,8 @@ class _Life:
         return self.context
 
     def open(self, run: RunOptions, window: WindowOptions) -> None:
+        if self.context is not None:
+            return
         from decoder_gui.opening import open_and_stand
 
         open_and_stand(self.begin(), self._window, run, window)

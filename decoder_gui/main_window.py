@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSettings, QSize, Qt
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
+from PySide6.QtCore import QSettings, QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QPaintEvent
 from PySide6.QtWidgets import QLabel, QMainWindow, QVBoxLayout, QWidget
 
 from decoder_gui.theme.style import Style
@@ -25,11 +25,17 @@ class MainWindow(QMainWindow):
     Args:
         style: the looks to begin with.
         settings: where the arrangement and the looks are remembered, or None for neither.
+
+    Signals:
+        painted: once, when the frame stands on the screen for the first time.
     """
+
+    painted = Signal()
 
     def __init__(self, style: Style, settings: QSettings | None = None) -> None:
         super().__init__()
         self._settings = settings
+        self._unpainted = True
         self.workspace: Workspace | None = None
         self.setWindowTitle("decoder-gui")
         self.setAcceptDrops(True)
@@ -69,6 +75,13 @@ class MainWindow(QMainWindow):
         geometry = None if self._settings is None else self._settings.value("window/geometry")
         if geometry is not None:
             self.restoreGeometry(geometry)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        if self._unpainted:
+            self._unpainted = False
+            # The children are painted in the same go, after their parent.
+            QTimer.singleShot(0, self.painted.emit)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if self.workspace is not None:
