@@ -38,7 +38,7 @@ class Workspace(QWidget):
         self.context = context
         self._window = window
         self.top_bar = window.top_bar
-        self._shortcuts_dialog: ShortcutsDialog | None = None
+        self.shortcuts_dialog: ShortcutsDialog | None = None
 
         self.panels = {kind.panel_id: kind(context) for kind in all_panels()}
         fixed = {Place.STRIP, Place.FOOT}
@@ -73,10 +73,12 @@ class Workspace(QWidget):
 
     def set_projector(self, on: bool) -> None:
         """Projector mode: light, larger, one panel at a time."""
-        self.context.set_projector(on)
-        if on:
+        # The other panels go before everything grows and come back after it has shrunk:
+        # all of them together, enlarged, would push the window beyond its screen.
+        if on and not self.context.style.projector:
             self.arrangement.maximise("attention")
-        else:
+        self.context.set_projector(on)
+        if not on:
             self.arrangement.restore()
 
     def close_down(self) -> None:
@@ -202,11 +204,11 @@ class Workspace(QWidget):
                 self.context.seek(cursor)
 
     def _show_shortcuts(self) -> None:
-        if self._shortcuts_dialog is None:
-            self._shortcuts_dialog = ShortcutsDialog(self.context.style, self)
-        self._shortcuts_dialog.set_style(self.context.style)
-        self._shortcuts_dialog.show()
-        self._shortcuts_dialog.raise_()
+        if self.shortcuts_dialog is None:
+            self.shortcuts_dialog = ShortcutsDialog(self.context.style, self)
+        self.shortcuts_dialog.set_style(self.context.style)
+        self.shortcuts_dialog.show()
+        self.shortcuts_dialog.raise_()
 
     # ---- what the context says
 

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QPushButton,
     QWidget,
 )
+from shiboken6 import isValid
 
 _ENTER = frozenset({Qt.Key.Key_Return, Qt.Key.Key_Enter})
 _ACTIVATE = _ENTER | {Qt.Key.Key_Space}
@@ -44,7 +45,8 @@ class KeyGuard(QObject):
         self._on_focus(None, application.focusWidget())
 
     def _on_focus(self, old: QWidget | None, new: QWidget | None) -> None:
-        if self._watched is not None:
+        # A widget may lose the focus by being deleted, and only tell so afterwards.
+        if self._watched is not None and isValid(self._watched):
             self._watched.removeEventFilter(self)
             self._watched.destroyed.disconnect(self._forget)
         self._watched = new

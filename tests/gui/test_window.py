@@ -1,0 +1,328 @@
+"""The whole window, driven as a person drives it: keys, clicks, drags, and what then shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, QSettings, QSize, Qt
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QApplication, QPushButton
+from pytestqt.qtbot import QtBot
+
+from decoder_gui.cli import main
+from decoder_gui.context import AppContext
+from decoder_gui.debugger.cursor import Granularity, first
+from decoder_gui.main_window import MainWindow
+from decoder_gui.shortcuts import SHORTCUTS
+from decoder_gui.theme.palette import ThemeName
+from decoder_gui.waiting import wait_until
+from tests.gui.conftest import STORY, settle
+
+Key = Qt.Key
+
+
+@pytest.fixture
+def open_window(
+    qtbot: QtBot, make_context: Callable[..., AppContext]
+) -> Iterator[Callable[..., MainWindow]]:
+    """A function that shows the whole window around a model and a prompt."""
+    windows: list[MainWindow] = []
+
+    def show(model: str, prompt: str, tokens: int = 0, **sampling: object) -> MainWindow:
+        context = make_context(model, prompt, tokens, **sampling)
+        window = MainWindow(context.style)
+        windows.append(window)
+        window.resize(QSize(1440, 900))
+        window.show()
+        window.furnish(context)
+        qtbot.waitExposed(window)
+        return window
+
+    yield show
+    for window in windows:
+        window.close()
+        window.deleteLater()
+    QApplication.sendPostedEvents(None, 0)
+    QApplication.processEvents()
+
+
+@pytest.fixture
+def window(open_window: Callable[..., MainWindow]) -> MainWindow:
+    """The bundled model with a few decoded tokens."""
+    return open_window("stories", STORY, tokens=6)
+
+
+def context_of(window: MainWindow) -> AppContext:
+    assert window.workspace is not None
+    return window.workspace.context
+
+
+def press(
+    qtbot: QtBot,
+    window: MainWindow,
+    key: Qt.Key,
+    modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier,
+) -> None:
+    window.setFocus()
+    qtbot.keyClick(window, key, modifier)
+
+
+def picture(window: MainWindow) -> QImage:
+    """The window as an image, once nothing is left to lay out or paint."""
+    turns = iter(range(8))
+    wait_until(lambda: next(turns, None) is None)
+    image = QImage(window.size(), QImage.Format.Format_RGB32)
+    window.render(image)
+    return image
+
+
+def test_arrow_keys_step_and_a_clicker_does_the_same(qtbot: QtBot, window: MainWindow) -> None:
+    context = context_of(window)
+    assert context.trace is not None
+    press(qtbot, window, Key.Key_Home)
+    assert context.cursor == first(context.trace)
+    for forward, back in ((Key.Key_Right, Key.Key_Left), (Key.Key_PageDown, Key.Key_PageUp)):
+        start = context.cursor
+        press(qtbot, window, forward)
+        assert context.cursor != start
+        press(qtbot, window, back)
+        assert context.cursor == start
+    press(qtbot, window, Key.Key_End)
+    assert context.at_end
+
+
+def test_up_and_down_change_the_granularity(qtbot: QtBot, window: MainWindow) -> None:
+    context = context_of(window)
+    seen = [context.granularity]
+    for _ in range(4):
+        press(qtbot, window, Key.Key_Up)
+        seen.append(context.granularity)
+    assert seen == [*Granularity, Granularity.PHASE]
+    press(qtbot, window, Key.Key_Down)
+    assert context.granularity is Granularity.TOKEN
+
+
+def test_thirty_steps_and_thirty_back_give_the_same_picture(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    press(qtbot, window, Key.Key_Home)
+    for _ in range(12):
+        press(qtbot, window, Key.Key_Right)
+    before = picture(window)
+    for _ in range(30):
+        press(qtbot, window, Key.Key_Right)
+    assert picture(window) != before
+    for _ in range(30):
+        press(qtbot, window, Key.Key_Left)
+    assert picture(window) == before
+
+
+def test_every_shortcut_of_the_table_is_bound(window: MainWindow) -> None:
+    assert window.workspace is not None
+    bound = {sequence.toString() for action in window.actions() for sequence in action.shortcuts()}
+    panels = len(window.workspace.arrangement.docks)
+    for shortcut in SHORTCUTS:
+        if shortcut.id.startswith("panel_") and int(shortcut.id[6:]) > panels:
+            continue
+        assert set(shortcut.keys) <= bound, shortcut.id
+
+
+def test_the_question_mark_lists_the_keys(qtbot: QtBot, window: MainWindow) -> None:
+    press(qtbot, window, Key.Key_Question, Qt.KeyboardModifier.ShiftModifier)
+    assert window.workspace is not None
+    dialog = window.workspace.shortcuts_dialog
+    assert dialog is not None
+    assert dialog.isVisible()
+    assert any("Step forward" in text for _, text in dialog.shown_rows())
+    dialog.close()
+
+
+def test_projector_mode_shows_one_panel_and_number_keys_switch(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    assert window.workspace is not None
+    context, docks = context_of(window), window.workspace.arrangement.docks
+    press(qtbot, window, Key.Key_P)
+    assert context.style.palette.name is ThemeName.LIGHT
+    assert context.style.scale >= 1.5
+    assert [name for name, dock in docks.items() if dock.isVisible()] == ["attention"]
+    for number, name in enumerate(docks, start=1):
+        if name != "attention":
+            press(qtbot, window, Key(Key.Key_0 + number))
+            assert [name for name, dock in docks.items() if dock.isVisible()] == [name]
+    press(qtbot, window, Key.Key_P)
+    assert context.style.palette.name is ThemeName.DARK
+    assert context.style.scale == 1.0
+    assert all(dock.isVisible() for dock in docks.values())
+
+
+def test_everything_scales_with_the_keys(qtbot: QtBot, window: MainWindow) -> None:
+    context = context_of(window)
+    press(qtbot, window, Key.Key_Plus, Qt.KeyboardModifier.ControlModifier)
+    assert context.style.scale == pytest.approx(1.1)
+    press(qtbot, window, Key.Key_Minus, Qt.KeyboardModifier.ControlModifier)
+    press(qtbot, window, Key.Key_Minus, Qt.KeyboardModifier.ControlModifier)
+    assert context.style.scale == pytest.approx(1 / 1.1)
+    press(qtbot, window, Key.Key_0, Qt.KeyboardModifier.ControlModifier)
+    assert context.style.scale == 1.0
+
+
+def test_a_prompt_is_typed_and_run(qtbot: QtBot, window: MainWindow) -> None:
+    context, bar = context_of(window), window.top_bar
+    press(qtbot, window, Key.Key_P, Qt.KeyboardModifier.ControlModifier)
+    assert bar.prompt.hasFocus()
+    qtbot.keyClicks(bar.prompt, "One day a dog")
+    qtbot.keyClick(bar.prompt, Key.Key_Return)
+    settle(context)
+    assert context.moment is not None
+    assert "".join(piece.text for piece in context.moment.pieces) == "One␣day␣a␣dog"
+    assert context.trace is not None
+    assert len(context.trace.steps) == 1
+
+
+def test_a_fault_is_announced_over_everything(window: MainWindow) -> None:
+    assert window.workspace is not None
+    context, banner = context_of(window), window.workspace.fault_banner
+    assert not banner.isVisible()
+    context.set_fault("mask-off-by-one", True)
+    settle(context)
+    assert banner.isVisible()
+    assert "mask-off-by-one" in banner.text()
+    assert "causal-weights" in banner.text()
+    context.clear_faults()
+    settle(context)
+    assert not banner.isVisible()
+
+
+def test_breakpoints_by_key(qtbot: QtBot, window: MainWindow) -> None:
+    context = context_of(window)
+    press(qtbot, window, Key.Key_Left)
+    press(qtbot, window, Key.Key_F9)
+    mark = context.cursor
+    press(qtbot, window, Key.Key_Home)
+    press(qtbot, window, Key.Key_F5)
+    assert context.cursor == mark
+
+
+def test_keys_work_in_a_field_as_they_do_anywhere(qtbot: QtBot, window: MainWindow) -> None:
+    context, prompt = context_of(window), window.top_bar.prompt
+    here = context.cursor
+    prompt.setFocus()
+    prompt.setText("")
+    qtbot.keyClicks(prompt, "p?[1 2]")
+    qtbot.keyClick(prompt, Key.Key_Left)
+    qtbot.keyClick(prompt, Key.Key_Home)
+    assert prompt.text() == "p?[1 2]"
+    assert context.cursor == here
+    assert not context.style.projector
+
+
+def test_a_hidden_panel_is_not_drawn_until_it_is_shown(window: MainWindow) -> None:
+    assert window.workspace is not None
+    context = context_of(window)
+    panel = window.workspace.panels["kv-cache"]
+    dock = window.workspace.arrangement.docks["kv-cache"]
+    drawn: list[object] = []
+    original = panel.redraw
+    panel.redraw = lambda changes: (drawn.append(changes), original(changes))  # type: ignore[method-assign,func-returns-value,assignment]
+    dock.hide()
+    for _ in range(5):
+        context.move(-1)
+    assert drawn == []
+    dock.show()
+    assert len(drawn) == 1
+
+
+def test_tab_reaches_every_kind_of_control(qtbot: QtBot, window: MainWindow) -> None:
+    window.activateWindow()
+    window.top_bar.prompt.setFocus()
+    reached = set()
+    for _ in range(80):
+        widget = QApplication.focusWidget()
+        assert widget is not None
+        name = widget.accessibleName() or getattr(widget, "text", lambda: "")()
+        assert name, f"{widget} can be reached by Tab and has no accessible name"
+        reached.add(name)
+        qtbot.keyClick(widget, Key.Key_Tab)
+    assert len(reached) > 20
+
+
+def test_the_arrangement_and_looks_are_remembered(
+    qtbot: QtBot, make_context: Callable[..., AppContext], tmp_path: Path
+) -> None:
+    settings = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+
+    def show() -> MainWindow:
+        context = make_context("tiny", "The cat")
+        made = MainWindow(context.style, settings)
+        made.resize(QSize(1440, 900))
+        made.show()
+        made.furnish(context)
+        qtbot.waitExposed(made)
+        return made
+
+    one = show()
+    assert one.workspace is not None
+    one.workspace.arrangement.docks["values"].hide()
+    one.workspace.context.set_theme(ThemeName.CONTRAST)
+    one.close()
+    one.deleteLater()
+    two = show()
+    assert two.workspace is not None
+    docks = two.workspace.arrangement.docks
+    assert not docks["values"].isVisible()
+    assert settings.value("looks/theme") == "contrast"
+    two.workspace.arrangement.reset()
+    assert all(dock.isVisible() for dock in docks.values())
+    two.close()
+    two.deleteLater()
+    QApplication.processEvents()
+
+
+def test_closing_while_the_worker_runs_is_quiet(open_window: Callable[..., MainWindow]) -> None:
+    window = open_window("stories", STORY)
+    context_of(window).prefill(STORY, tokens=100)
+    window.close()
+
+
+def test_a_button_under_the_mouse_steps(qtbot: QtBot, window: MainWindow) -> None:
+    context = context_of(window)
+    here = context.cursor
+    back = next(b for b in window.findChildren(QPushButton) if b.text().strip() == "Back")
+    qtbot.mouseClick(back, Qt.MouseButton.LeftButton, pos=QPoint(8, 8))
+    assert context.cursor != here
+
+
+@pytest.mark.parametrize("extra", [(), ("--projector",), ("--theme", "contrast")])
+def test_main_renders_a_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], extra: tuple[str, ...]
+) -> None:
+    target = tmp_path / "out.png"
+    argv = ["stories", "--prompt", STORY, "--tokens", "4", "--seed", "41", "--at", "2"]
+    assert main([*argv, *extra, "--size", "1280x800", "--snapshot", str(target)]) == 0
+    image = QImage(str(target))
+    assert (image.width(), image.height()) == (1280, 800)
+    colours = {image.pixel(x, y) for x in range(0, 1280, 7) for y in range(0, 800, 7)}
+    assert len(colours) > 50
+    assert str(target) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["tiny", "--prompt", "The dog"], "dog"),
+        (["tiny", "--tokens", "2", "--at", "7"], "steps 0 to 1"),
+        (["tiny", "--at", "0:blocks.9.attn.pattern"], "blocks.9"),
+        (["tiny", "--context", "9"], "9"),
+        (["no-such-model"], "no-such-model"),
+    ],
+)
+def test_a_snapshot_of_bad_input_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], words: str
+) -> None:
+    target = tmp_path / "out.png"
+    assert main([*argv, "--snapshot", str(target)]) == 2
+    assert words in capsys.readouterr().err
+    assert not target.exists()
