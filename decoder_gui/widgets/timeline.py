@@ -73,6 +73,7 @@ class Timeline(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("Timeline")
+        self._describe()
 
     # ---- what it shows
 
@@ -190,7 +191,7 @@ class Timeline(QWidget):
         palette = self._style.palette
         phase = "prefill" if block.phase is Phase.PREFILL else "decode"
         here = -1 if self._view.cursor is None else self._view.cursor.step
-        opacity = 1.0 if block.step == here else (0.75 if block.step < here else 0.16)
+        opacity = 1.0 if block.step == here else (0.8 if block.step < here else 0.16)
         ground = blend(getattr(palette, phase), palette.window, opacity)
         candidates = (getattr(palette, f"{phase}_text"), palette.text, palette.inverse_text)
         return ground, max(candidates, key=lambda colour: contrast(colour, ground))

@@ -61,6 +61,7 @@ class TokenStrip(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMouseTracking(True)
         self.setAccessibleName("Tokens")
+        self._describe()
 
     # ---- what it shows
 
