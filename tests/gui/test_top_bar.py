@@ -184,6 +184,7 @@ def title(qapp: QApplication, qtbot: QtBot) -> DockTitle:
     title = DockTitle(Style())
     qtbot.addWidget(title)
     title.resize(400, title.sizeHint().height())
+    title.move(200, 200)  # away from the pointer, which shows the buttons as well
     title.show()
     return title
 
