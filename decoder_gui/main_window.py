@@ -50,6 +50,8 @@ class MainWindow(QMainWindow):
         self._rows.addWidget(self.top_bar)
         self._rows.addWidget(self._opening, 1)
         self.setCentralWidget(whole)
+        # No control has the focus at first: the keys step, and no ring is drawn.
+        self.setFocus()
 
     def sizeHint(self) -> QSize:
         return QSize(1440, 900)
