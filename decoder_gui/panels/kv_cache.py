@@ -96,6 +96,7 @@ class KvCachePanel(Panel):
         self.map.set_style(style)
         self.table.set_style(style)
         self.readout.setFont(style.font(Face.SMALL))
+        self.readout.setMinimumHeight(0)
         self.full.setFont(style.font(Face.STRONG))
         self._scrolled.set_style(style)
 
@@ -124,6 +125,8 @@ class KvCachePanel(Panel):
             self.map.setAccessibleDescription(words)
 
     def _on_pointed(self, layer: int, position: int) -> None:
+        # From now on there is room for two lines, so that nothing moves under the pointer.
+        self.readout.setMinimumHeight(2 * self.readout.fontMetrics().lineSpacing())
         self._show_readout()
 
     def _on_activated(self, layer: int, position: int) -> None:

@@ -210,7 +210,6 @@ def _figures(
         f"{format_flops(work.cached)} with the cache, {format_flops(work.recomputed)} if every "
         f"step recomputed all positions: {format_value(work.ratio, 2)} times as much"
     )
-    passes = f"{stats.weight_reads - _prefill_passes(stats)} passes" if stats.decode_tokens else ""
     return (
         Figure("In use", format_bytes(in_use), f"{format_count(in_use)} bytes of keys and values"),
         Figure(
@@ -237,7 +236,10 @@ def _figures(
         Figure(
             "Decode",
             plural(stats.decode_tokens, "token"),
-            f"{passes}, one token each, bound by reading the weights" if passes else "no pass yet",
+            f"{plural(stats.decode_tokens, 'pass', 'passes')} of one token, bound by reading the "
+            "weights"
+            if stats.decode_tokens
+            else "no pass yet",
         ),
     )
 

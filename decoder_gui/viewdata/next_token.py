@@ -53,7 +53,7 @@ class BarRow:
     spoken: str  # all of it in one sentence
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draws:
     """Draws made only to compare shares with probabilities; ``counts`` is (vocab,)."""
 

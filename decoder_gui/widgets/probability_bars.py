@@ -158,7 +158,9 @@ class ProbabilityBars(QAbstractScrollArea):
         with_tempered = width >= px(420)
         right = width - (px(6) if self.verticalScrollBar().maximum() else 0)
         final = (right - cut, cut)
-        tempered = (final[0] - gap - number, number) if with_tempered else (final[0], 0)
+        head = QFontMetrics(self._style.font(Face.TINY)).horizontalAdvance("tempered")
+        second = max(number, head) if with_tempered else 0
+        tempered = (final[0] - gap - second, second) if with_tempered else (final[0], 0)
         raw = (tempered[0] - gap - number, number)
         left = label + mark + px(2)
         bar = (left, max(px(24), raw[0] - gap - left))

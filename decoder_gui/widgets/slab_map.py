@@ -18,7 +18,6 @@ from decoder_gui.widgets.arrow_keys import ARROWS, is_arrow
 
 _ROW, _GAP, _LEAST_PITCH = 9, 3, 3  # heights in pixels at scale 1
 _MOST_HEIGHT = 150
-_WIDEST_CELL = 24
 _ACTIVATE = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 
 
@@ -103,8 +102,7 @@ class SlabMap(QWidget):
         return pitch - min(self._style.px(_GAP), max(1.0, pitch / 4))
 
     def _column_pitch(self) -> float:
-        fair = self.width() / max(1, self._slab.capacity)
-        return min(fair, float(self._style.px(_WIDEST_CELL)))
+        return self.width() / max(1, self._slab.capacity)
 
     def _cell_at(self, point: QPoint) -> tuple[int, int] | None:
         layer = int(point.y() // self._row_pitch()) if self._slab.layers else -1
