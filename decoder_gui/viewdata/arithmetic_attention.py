@@ -71,7 +71,7 @@ def weight(bench: Bench, cell: Cell) -> Worked:
     else:
         lines.append(
             f"Σ over {plural(seen.size, 'score')}, the largest {number(peak)} at key "
-            f"{int(scores.argmax())}; masked scores add 0"
+            f"{int(scores.argmax())}{'; masked ones add 0' if seen.size < scores.size else ''}"
         )
     # exp turns the rounding of the score into a relative error of the weight.
     return Worked(tuple(lines), result, max(result, 1e-30) * (1.0 + abs(own) + abs(peak)))

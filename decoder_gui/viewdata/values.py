@@ -50,9 +50,14 @@ class Labels:
     def __getitem__(self, column: int) -> str:
         if self.tokenizer is not None:
             return self.tokenizer.piece(column).text
-        if self.pieces:
-            return self.pieces[column].text if column < len(self.pieces) else str(column)
+        if column < len(self.pieces):
+            return _at_a_position(self.pieces[column])
         return str(column)
+
+
+def _at_a_position(piece: Piece) -> str:
+    """A token where its position says which it is: a space in front would only take room."""
+    return piece.text.removeprefix("␣") or piece.text
 
 
 @dataclass(frozen=True)
@@ -185,7 +190,7 @@ class ValuesView:
         """``12 sat``, or ``1 · 12 sat`` with the head in front."""
         head, at = divmod(row, self.positions)
         position = self.first + at
-        words = f"{position} {self.pieces[position].text}"
+        words = f"{position} {_at_a_position(self.pieces[position])}"
         return f"{head} · {words}" if self.heads > 1 else words
 
     def place(self, row: int) -> tuple[int | None, int]:
@@ -416,7 +421,7 @@ def _title(label: str, head: int | None, position: int, piece: Piece, square: bo
     parts = [label]
     if head is not None:
         parts.append(f"head {head}")
-    parts.append(f"{'query' if square else 'position'} {position} “{piece.text}”")
+    parts.append(f"{'query' if square else 'position'} {position} “{_at_a_position(piece)}”")
     return " · ".join(parts)
 
 

@@ -43,8 +43,12 @@ class ArithmeticView(QScrollArea):
         """Show lines, and in words what is wrong, if anything is."""
         if style != self._style:
             self._style = style
-            self.lines.setFont(style.font(Face.MONO))
-            self.problem.setFont(style.font(Face.STRONG))
+            # Fonts that are set directly do not outlive a new style sheet inside a scroll area.
+            for label, face in ((self.lines, Face.MONO), (self.problem, Face.STRONG)):
+                family, pixels, weight = face.value
+                label.setStyleSheet(
+                    f'QLabel {{ font: {weight.value} {style.px(pixels)}px "{family}"; }}'
+                )
         text = "\n".join(lines)
         if text != self.lines.text() or problem != self.problem.text():
             self.lines.setText(text)

@@ -27,7 +27,7 @@ from decoder_gui.viewdata.forward_pass import (
 )
 from decoder_gui.widgets.marks import Mark, draw_mark
 
-ROW, MARK, RADIUS = 23, 9, 4
+ROW, MARK, RADIUS = 22, 9, 4
 LEFT, INDENT, TEXT, RIGHT, GAP = 6, 16, 26, 6, 8
 LEAST_ROWS = 6
 KEYS = {
@@ -105,6 +105,7 @@ class OperationTree(QAbstractScrollArea):
         self._lay_out()
         current = next((i for i, row in enumerate(self._rows) if row.current), None)
         if current is not None:
+            self._focused = current
             self.setAccessibleDescription(self._rows[current].words)
             self._reveal(current)
 

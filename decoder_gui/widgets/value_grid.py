@@ -119,6 +119,10 @@ class ValueGrid(QAbstractScrollArea):
         scale = self._scale()
         return scale.colours[scale.index(self._fraction(value))]
 
+    def number_metrics(self) -> QFontMetrics:
+        """Of the face that numbers are written in."""
+        return self._number_metrics
+
     def height_wanted(self) -> int:
         """The height beyond which more would stay empty."""
         if self._layout is None:

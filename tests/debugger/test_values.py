@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from model.sampling import SamplingConfig
 from model.trace import Presence
 from tests.debugger.recorded import moment_of, random_loaded, record, tiny_loaded, without_weights
 
-RUNS = {
+Load = Callable[[], LoadedModel]
+RUNS: dict[str, tuple[Load, tuple[int, ...], tuple[int, ...]]] = {
     "tiny": (tiny_loaded, (0, 1), (2, 3)),
     "random": (random_loaded, (3, 1, 4, 1, 5), (9, 2, 6)),
 }
