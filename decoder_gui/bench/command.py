@@ -1,0 +1,214 @@
+"""``decoder-gui bench``: every figure of the project, measured in one go.
+
+A machine's speed may change by a factor of two within minutes, so everything is measured in
+rounds, one thing after the other, and every figure is the median over the rounds. A ratio is the
+median of the rounds' own ratios, not the ratio of two medians.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from decoder_gui.bench.engine import EngineFigures, measure_engine
+from decoder_gui.bench.processes import measured
+from decoder_gui.bench.rounds import Progress, median, median_ratio, percentile
+from decoder_gui.bench.sampler import measure_sampler
+from decoder_gui.debugger.library import open_model
+from model.decoder import Decoder
+from model.random_model import gpt2_small_shape, random_decoder
+
+POSITIONS = 512  # of context in use, where the model has as many
+MOVES = 240  # of the cursor in a round, forward and back
+# Rounds where nothing else is said; a figure that takes longer gets fewer.
+DECODES, PREFILLS, SAMPLERS, STARTS, WINDOWS = 21, 5, 7, 7, 3
+# Variables that change the arithmetic's speed; which of them are set is part of a figure.
+_VARIABLES = (
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "OPENBLAS_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+)
+
+_UNITS = {
+    "products_ms": ("matrix products of one decoded token, nothing else", "ms"),
+    "decode_ms": ("one decoded token, everything recorded", "ms"),
+    "decode_over_products": ("decode over its products", "×"),
+    "prefill_products_ms": ("matrix products of a prefill, nothing else", "ms"),
+    "prefill_ms": ("a prefill, nothing recorded", "ms"),
+    "prefill_over_products": ("prefill over its products", "×"),
+    "record_over_products": ("prefill with everything recorded, over its products", "×"),
+    "sampler_rank_ms": ("validating and sorting the logits, once per token", "ms"),
+    "sampler_redraw_ms": ("one slider tick: distribution, candidates, words", "ms"),
+    "step_to_paint_ms": ("one move of the cursor until all panels are painted", "ms"),
+    "gui_longest_block_ms": ("longest block of the window while the worker decodes", "ms"),
+    "startup_ms": ("fresh process until the window's first paint", "ms"),
+    "bare_window_ms": ("the same for a bare window of PySide6", "ms"),
+    "startup_over_bare": ("start over the bare window's", "×"),
+    "startup_ready_ms": ("fresh process until the prompt has run and is painted", "ms"),
+}
+
+
+def measure(shape: str, rounds: int | None = None) -> dict[str, Any]:
+    """Measure everything; progress goes to standard error, a line for each part.
+
+    Args:
+        shape: "stories", the bundled model, or "gpt2-small", random weights of that shape. The
+            window's figures are those of ``stories`` in either case.
+        rounds: of every figure; each has its own number where None. At least one is measured.
+
+    Returns:
+        What ``--json`` writes: times in milliseconds, ratios, and the circumstances.
+
+    Raises:
+        BenchFailed: the window or a bare one could not be measured.
+        CheckpointError: the bundled model cannot be opened.
+    """
+    began = time.monotonic()
+
+    def say(what: str) -> None:
+        print(f"[{time.monotonic() - began:5.0f} s] {what}", file=sys.stderr, flush=True)
+
+    def count(usual: int) -> int:
+        return usual if rounds is None else max(1, rounds)
+
+    figures: dict[str, Any] = {"shape": shape}
+    figures |= _engine(shape, count(DECODES), count(PREFILLS), say)
+    figures |= _sampler(count(SAMPLERS), say)
+    figures |= _window(count(WINDOWS), say)
+    figures |= _start(count(STARTS), say)
+    figures["rounds"] = {
+        "decode": count(DECODES),
+        "prefill": count(PREFILLS),
+        "sampler": count(SAMPLERS),
+        "window": count(WINDOWS),
+        "startup": count(STARTS),
+    }
+    return figures | _circumstances()
+
+
+def as_lines(figures: Mapping[str, Any]) -> list[str]:
+    """The figures as a table: name, value, unit, what it is; then the circumstances."""
+    rows: list[tuple[str, str, str, str]] = []
+    for name, (words, unit) in _UNITS.items():
+        if name not in figures:
+            continue
+        value = figures[name]
+        if isinstance(value, Mapping):
+            rows += [(f"{name} {key}", _number(part), unit, words) for key, part in value.items()]
+        else:
+            rows.append((name, _number(value), unit, words))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        f"{name:<{widths[0]}}  {value:>{widths[1]}} {unit:<{widths[2]}}  {words}"
+        for name, value, unit, words in rows
+    ]
+    rest = {name: value for name, value in figures.items() if name not in _UNITS}
+    width = max((len(name) for name in rest), default=0)
+    return [*lines, "", *(f"{name:<{width}}  {_words(value)}" for name, value in rest.items())]
+
+
+def _engine(shape: str, decodes: int, prefills: int, say: Progress) -> dict[str, Any]:
+    decoder = _decoder(shape, say)
+    found: EngineFigures = measure_engine(
+        decoder,
+        positions=min(POSITIONS, decoder.shape.context_length),
+        decode_rounds=decodes,
+        prefill_rounds=prefills,
+        progress=say,
+    )
+    names = (name for name in _UNITS if hasattr(found, name))
+    return {"positions": found.positions} | {name: round(getattr(found, name), 3) for name in names}
+
+
+def _decoder(shape: str, say: Progress) -> Decoder:
+    if shape == "gpt2-small":
+        say("drawing 124 million random weights")
+        return random_decoder(gpt2_small_shape())
+    engine = open_model(shape).engine
+    assert isinstance(engine, Decoder)
+    return engine
+
+
+def _sampler(rounds: int, say: Progress) -> dict[str, Any]:
+    found = measure_sampler(rounds, say)
+    return {
+        "sampler_rank_ms": {str(size): time for size, time in found.rank.items()},
+        "sampler_redraw_ms": {str(size): time for size, time in found.redraw.items()},
+    }
+
+
+def _window(rounds: int, say: Progress) -> dict[str, Any]:
+    say("the window, on the bundled model")
+    found = measured("decoder_gui.bench.window", str(rounds), str(MOVES), talks=True)
+    steps: list[list[float]] = found["steps"]
+    return {
+        "step_to_paint_ms": {
+            "p50": median([percentile(moves, 0.5) for moves in steps]),
+            "p95": median([percentile(moves, 0.95) for moves in steps]),
+        },
+        "gui_longest_block_ms": median(found["blocks"]),
+    }
+
+
+def _start(rounds: int, say: Progress) -> dict[str, Any]:
+    """From nothing to a painted window, and the same for a bare one, in turns."""
+    painted: list[float] = []
+    ready: list[float] = []
+    bare: list[float] = []
+    for number in range(rounds + 1):
+        say(f"start of the window, round {number} of {rounds}" if number else "start, warming up")
+        product = _milliseconds_from_start("product")
+        alone = _milliseconds_from_start("bare")
+        if number:  # the first brings the files into memory
+            painted.append(product["first_paint"])
+            ready.append(product["ready"])
+            bare.append(alone["first_paint"])
+    return {
+        "startup_ms": median(painted),
+        "bare_window_ms": median(bare),
+        "startup_over_bare": median_ratio(painted, bare),
+        "startup_ready_ms": median(ready),
+    }
+
+
+def _milliseconds_from_start(which: str) -> dict[str, float]:
+    start = time.monotonic_ns()
+    found = measured("decoder_gui.bench.startup", which)
+    return {name: (at - start) / 1e6 for name, at in found.items()}
+
+
+def _circumstances() -> dict[str, Any]:
+    return {
+        "threads": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "numpy": np.__version__,
+        "blas": _blas(),
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+    }
+
+
+def _blas() -> str:
+    described: dict[str, Any] = np.show_config(mode="dicts")  # type: ignore[assignment]
+    blas = described.get("Build Dependencies", {}).get("blas", {})
+    return f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
+
+
+def _number(value: float) -> str:
+    return f"{value:,.2f}"
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {part}" for name, part in value.items()) or "nothing set"
+    return str(value)
