@@ -119,8 +119,8 @@ def _looks(window: WindowOptions, settings: QSettings | None) -> Style:
 
 
 def _pass_on(kind: QtMsgType, where: QMessageLogContext, message: str) -> None:
-    """Qt's messages to standard error, but for one that offscreen rendering always prints."""
-    if "propagateSizeHints" not in message:
+    """Qt's messages to standard error, but for what offscreen rendering always says."""
+    if "This plugin does not support" not in message:
         print(message, file=sys.stderr)
 
 

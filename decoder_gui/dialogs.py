@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
@@ -92,14 +93,14 @@ def ask_about_overflow(
     return None
 
 
-def show_crash(parent: QWidget, text: str) -> None:
-    """An unforeseen exception, as text to copy; the session stays as it is."""
+def show_crash(parent: QWidget, text: str, saved: Path | None) -> QDialog:
+    """An unforeseen exception, as text to copy; the session stays as it is and was saved."""
     dialog = QDialog(parent)
     dialog.setWindowTitle("Something went wrong")
     layout = QVBoxLayout(dialog)
     lead = QLabel(
         "This should not have happened. The session on screen stays usable; the text below says "
-        "what failed."
+        "what failed." + ("" if saved is None else f" The session was also written to {saved}.")
     )
     lead.setWordWrap(True)
     layout.addWidget(lead)
@@ -114,6 +115,7 @@ def show_crash(parent: QWidget, text: str) -> None:
     layout.addWidget(buttons)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     dialog.open()
+    return dialog
 
 
 def _buttons(dialog: QDialog) -> QDialogButtonBox:

@@ -7,7 +7,7 @@ from functools import partial
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QApplication, QLabel, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QLabel, QMenu, QVBoxLayout, QWidget
 
 from decoder_gui import dialogs
 from decoder_gui.arrangement import Arrangement
@@ -17,6 +17,7 @@ from decoder_gui.debugger.library import named_models
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panel_dock import PanelDock
 from decoder_gui.panels.base import Panel, Place, all_panels
+from decoder_gui.rescue import rescue
 from decoder_gui.shortcuts import SHORTCUTS
 from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.stylesheet import apply_style
@@ -39,6 +40,7 @@ class Workspace(QWidget):
         self._window = window
         self.top_bar = window.top_bar
         self.shortcuts_dialog: ShortcutsDialog | None = None
+        self.crash_dialog: QDialog | None = None
 
         self.panels = {kind.panel_id: kind(context) for kind in all_panels()}
         fixed = {Place.STRIP, Place.FOOT}
@@ -264,7 +266,7 @@ class Workspace(QWidget):
         self.top_bar.show_notice(sentence)
 
     def _on_crash(self, text: str) -> None:
-        dialogs.show_crash(self, text)
+        self.crash_dialog = dialogs.show_crash(self, text, rescue(self.context))
 
     def _on_overflow(self, token_ids: object, capacity: object) -> None:
         model = self.context.model

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, QSettings, QSize, Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QApplication, QPushButton
+from PySide6.QtWidgets import QApplication, QPlainTextEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
+from decoder_gui.arguments import parse
 from decoder_gui.cli import main
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Granularity, first
@@ -287,10 +290,34 @@ def test_closing_while_the_worker_runs_is_quiet(open_window: Callable[..., MainW
     window.close()
 
 
+def test_an_unforeseen_exception_is_text_to_copy_and_the_session_is_saved(
+    qtbot: QtBot, window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "decoder_gui.rescue.QStandardPaths.writableLocation", lambda place: str(tmp_path)
+    )
+    context = context_of(window)
+    assert window.workspace is not None
+    assert context.trace is not None
+    context.crashed.emit("Traceback: something")
+    dialog = window.workspace.crash_dialog
+    assert dialog is not None
+    assert dialog.isVisible()
+    (body,) = dialog.findChildren(QPlainTextEdit)
+    assert body.toPlainText() == "Traceback: something"
+    saved = json.loads((tmp_path / "rescued-session.json").read_text())
+    assert saved["prompt_ids"] + saved["continuation_ids"] == list(context.trace.token_ids)
+    assert parse(shlex.split(saved["reopen"])[1:]).run is not None
+    dialog.close()
+    here = context.cursor
+    press(qtbot, window, Key.Key_Left)
+    assert context.cursor != here
+
+
 def test_a_button_under_the_mouse_steps(qtbot: QtBot, window: MainWindow) -> None:
     context = context_of(window)
     here = context.cursor
-    back = next(b for b in window.findChildren(QPushButton) if b.text().strip() == "Back")
+    back = next(b for b in window.findChildren(QPushButton) if b.accessibleName() == "Back (Left)")
     qtbot.mouseClick(back, Qt.MouseButton.LeftButton, pos=QPoint(8, 8))
     assert context.cursor != here
 
