@@ -8,13 +8,20 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder_gui.viewdata.attention_store import Codes, FoundLeaks, PatternStore, encode
+from decoder_gui.viewdata.attention_leaks import (
+    CheckLine,
+    Leak,
+    TokenLabel,
+    causal_line,
+    leak_cells,
+    name_leaks,
+    token_labels,
+)
+from decoder_gui.viewdata.attention_store import Codes, PatternStore, encode
 from decoder_gui.viewdata.moment import Moment
-from decoder_gui.viewdata.numbers import format_count, format_value, plural
+from decoder_gui.viewdata.numbers import format_value
 from model.engine import Array
 from model.trace import Phase
-
-LEAKS_NAMED = 3
 
 
 class CellState(Enum):
@@ -26,47 +33,6 @@ class CellState(Enum):
     MASKED = "masked"  # a later key, and no weight on it
     NOT_YET = "not computed yet"
     NOT_KEPT = "not kept"
-
-
-class Verdict(Enum):
-    """Outcome of a check; :attr:`CheckLine.shown` says it without colour."""
-
-    HOLDS = "✓"
-    FAILS = "✗"
-    OPEN = "–"  # nothing to examine yet, or not decidable
-
-
-@dataclass(frozen=True)
-class CheckLine:
-    """One line beside the matrix: ``✓ no weight above the diagonal``."""
-
-    verdict: Verdict
-    text: str
-
-    @property
-    def shown(self) -> str:
-        return f"{self.verdict.value} {self.text}"
-
-
-@dataclass(frozen=True)
-class TokenLabel:
-    """A token at its position, as rows and columns are labelled; ``text`` has no leading ``␣``."""
-
-    position: int
-    text: str
-    phase: Phase
-
-
-@dataclass(frozen=True)
-class Leak:
-    """An attention weight on a later position, which causality forbids."""
-
-    layer: int
-    head: int
-    query: int
-    key: int
-    weight: float
-    sentence: str
 
 
 class Emphasis(Enum):
@@ -124,6 +90,7 @@ class AttentionView:
         leak_cells: (n, 2) query and key of this head's leaks, heaviest first.
         leak_count: leaks over all heads.
         leaks: the heaviest leaks in words, those of this head first.
+        leaking, broken: (layers, heads) heads with a leak, or with NaN or infinity.
         mosaic: (layers, side, heads, side) uint8 colours, ``factor`` positions a cell.
         selected: the cell in hand; None while there are no positions.
     """
@@ -145,6 +112,8 @@ class AttentionView:
     leak_count: int
     leaks: tuple[Leak, ...]
     causal: CheckLine
+    leaking: NDArray[np.bool_]
+    broken: NDArray[np.bool_]
     mosaic: Codes
     factor: int
     selected: tuple[int, int] | None
@@ -229,23 +198,13 @@ def layer_in_hand(moment: Moment) -> int:
     return moment.trace.shape.depth - 1 if begun else 0
 
 
-def token_labels(moment: Moment, positions: int) -> tuple[TokenLabel, ...]:
-    """Labels of the first positions; a leading ``␣`` is left out where something follows it."""
-    labels: list[TokenLabel] = []
-    for step in moment.trace.steps:
-        for position in range(step.first, min(step.last, positions)):
-            text = moment.pieces[position].text
-            shown = text[1:] if text.startswith("␣") and len(text) > 1 else text
-            labels.append(TokenLabel(position, shown, step.phase))
-    return tuple(labels)
-
-
 def build_attention(
     moment: Moment, store: PatternStore | None = None, *, layer: int | None = None
 ) -> AttentionView:
     """The view of a layer (that of the operation in hand if None) and the selected head.
 
     ``store`` is the memory that makes the next call cheap; without one all is done from scratch.
+    As long as nothing of it changes, the next call returns the very same view.
     """
     store = PatternStore() if store is None else store
     store.follow(moment)
@@ -254,15 +213,23 @@ def build_attention(
     head = min(moment.selection.head, shape.num_heads - 1)
     step = moment.step
     positions = 0 if step is None else step.last
+    existing = tuple(store.rows_computed(moment, at) for at in range(shape.depth))
+    selection = (moment.selection.query, moment.selection.key)
+    key = (layer, head, step, existing, selection)
+    if isinstance(store.latest, AttentionView) and store.latest_key == key:
+        return store.latest
     store.look_at(layer)
     rows, weights, codes, not_kept = _compose(moment, store, layer, head, positions)
-    computed = store.rows_computed(moment, layer)
     store.check(moment)
     mosaic, factor = store.mosaic(moment)
     labels = token_labels(moment, positions)
     decoded = (label.position for label in labels if label.phase is Phase.DECODE)
     found = list(store.leaks(moment))
-    return AttentionView(
+    leaking = np.zeros((shape.depth, shape.num_heads), np.bool_)
+    for at, leaks in found:
+        leaking[at, leaks.heads] = True
+    broken = store.not_finite(moment)
+    view = AttentionView(
         layer=layer,
         head=head,
         layers=shape.depth,
@@ -271,19 +238,25 @@ def build_attention(
         labels=labels,
         weights=weights,
         rows=rows,
-        rows_computed=computed,
+        rows_computed=existing[layer],
         codes=codes,
         newest=0 if step is None else step.first,
         first_decode=next(decoded, None),
         not_kept=not_kept,
-        leak_cells=_leak_cells(found, layer, head),
+        leak_cells=leak_cells(found, layer, head),
         leak_count=sum(leaks.weights.size for _, leaks in found),
-        leaks=_name_leaks(found, layer, head, labels),
-        causal=_causal_line(moment, store, found, layer, head),
+        leaks=name_leaks(found, layer, head, labels),
+        causal=causal_line(moment, store, found, layer, head, int(broken.sum())),
+        leaking=leaking,
+        broken=broken > 0,
         mosaic=mosaic,
         factor=factor,
         selected=_selected(moment, rows, positions),
     )
+    # What is incomplete may become complete without any of the key changing.
+    complete = not not_kept and not store.unchecked(moment)
+    store.remember(key if complete else None, view)
+    return view
 
 
 def _compose(
@@ -334,59 +307,3 @@ def _selected(
     if row is None or not np.isfinite(row).all():
         return query, query
     return query, int(np.argmax(row))
-
-
-def _leak_cells(found: list[tuple[int, FoundLeaks]], layer: int, head: int) -> NDArray[np.int64]:
-    cells = [
-        np.stack([leaks.queries, leaks.keys], axis=1)[leaks.heads == head]
-        for at, leaks in found
-        if at == layer
-    ]
-    return np.concatenate(cells) if cells else np.zeros((0, 2), np.int64)
-
-
-def _name_leaks(
-    found: list[tuple[int, FoundLeaks]], layer: int, head: int, labels: tuple[TokenLabel, ...]
-) -> tuple[Leak, ...]:
-    candidates: list[tuple[bool, float, int, int, int, int]] = []
-    for at, leaks in found:
-        here = np.flatnonzero(leaks.heads == head)[:LEAKS_NAMED] if at == layer else ()
-        for i in {*range(min(LEAKS_NAMED, leaks.weights.size)), *(int(i) for i in here)}:
-            elsewhere = (at, int(leaks.heads[i])) != (layer, head)
-            cell = (at, int(leaks.heads[i]), int(leaks.queries[i]), int(leaks.keys[i]))
-            candidates.append((elsewhere, -float(leaks.weights[i]), *cell))
-    named = []
-    for elsewhere, negative, at, of, query, key in sorted(candidates)[:LEAKS_NAMED]:
-        sentence = (
-            f"query {query} “{labels[query].text}” attends to the later key {key} "
-            f"“{labels[key].text}” with {format_value(-negative, 2)}"
-        )
-        if elsewhere:
-            sentence += f" (block {at}, head {of})"
-        named.append(Leak(at, of, query, key, -negative, sentence))
-    return tuple(named)
-
-
-def _causal_line(
-    moment: Moment,
-    store: PatternStore,
-    found: list[tuple[int, FoundLeaks]],
-    layer: int,
-    head: int,
-) -> CheckLine:
-    total = sum(leaks.weights.size for _, leaks in found)
-    if total:
-        here = sum(int((leaks.heads == head).sum()) for at, leaks in found if at == layer)
-        text = f"{plural(here, 'weight')} above the diagonal, {format_count(total)} in all heads"
-        return CheckLine(Verdict.FAILS, text)
-    broken = store.not_finite(moment)
-    if broken:
-        text = f"causality cannot be judged: {plural(broken, 'weight')} not finite"
-        return CheckLine(Verdict.OPEN, text)
-    if not any(store.rows_computed(moment, at) for at in range(len(store.names))):
-        return CheckLine(Verdict.OPEN, "no weight computed yet")
-    skipped = store.unchecked(moment)
-    if skipped:
-        text = f"no weight above the diagonal; {plural(skipped, 'pattern')} not kept, not examined"
-        return CheckLine(Verdict.OPEN, text)
-    return CheckLine(Verdict.HOLDS, "no weight above the diagonal")

@@ -142,9 +142,15 @@ class PatternStore:
         self._pictures: dict[int, _Pictures] = {}
         self._checked = _Done(len(self._names))
         self._leaks: dict[Key, FoundLeaks] = {}
-        self._broken: dict[Key, int] = {}
+        self._broken: dict[Key, NDArray[np.int64]] = {}  # per head
         self._kept: dict[int, Array] = {}
         self._kept_layer = -1
+        self.latest: object = None
+        self.latest_key: object = None
+
+    def remember(self, key: object, view: object) -> None:
+        """Keep the view made last, for as long as its key and the trace stay the same."""
+        self.latest_key, self.latest = key, view
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -164,6 +170,7 @@ class PatternStore:
             same += 1
         if same < len(self._steps):
             self._forget(same)
+            self.remember(None, None)
         self._steps = steps
 
     def _forget(self, steps: int) -> None:
@@ -211,8 +218,8 @@ class PatternStore:
             if pattern is None:
                 continue
             self._checked.add((step, layer))
-            broken = int(np.count_nonzero(~np.isfinite(pattern)))
-            if broken:
+            broken = np.count_nonzero(~np.isfinite(pattern), axis=(1, 2))
+            if broken.any():
                 self._broken[(step, layer)] = broken
             leaks = find_leaks(pattern, self._steps[step].first)
             if leaks is not None:
@@ -224,13 +231,13 @@ class PatternStore:
             if moment.exists(step, self._names[layer]):
                 yield layer, found
 
-    def not_finite(self, moment: Moment) -> int:
-        """Number of weights at the cursor, over all heads, that are NaN or infinite."""
-        return sum(
-            count
-            for (step, layer), count in self._broken.items()
-            if moment.exists(step, self._names[layer])
-        )
+    def not_finite(self, moment: Moment) -> NDArray[np.int64]:
+        """Weights at the cursor that are NaN or infinite; (layers, heads)."""
+        counts = np.zeros((len(self._names), moment.trace.shape.num_heads), np.int64)
+        for (step, layer), count in self._broken.items():
+            if moment.exists(step, self._names[layer]):
+                counts[layer] += count
+        return counts
 
     def unchecked(self, moment: Moment) -> int:
         """Number of patterns that exist at the cursor and could not be examined: not kept."""

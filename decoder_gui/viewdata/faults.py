@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from decoder_gui.viewdata.attention import CheckLine, Verdict
+from decoder_gui.viewdata.attention_leaks import CheckLine, Verdict
 from model.checks import CheckResult, all_checks
 from model.faults import all_faults, find_fault
 

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from decoder_gui.theme.style import Face, Style
-from decoder_gui.viewdata.attention import Verdict
+from decoder_gui.viewdata.attention_leaks import Verdict
 from decoder_gui.viewdata.faults import CheckRow, FaultRow, FaultsView
 
 INTRODUCTION = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFontMetrics,
@@ -16,6 +16,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
+    QPolygonF,
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
@@ -27,7 +28,7 @@ from decoder_gui.widgets.hatching import fill_hatched
 from decoder_gui.widgets.viridis import viridis
 
 THUMBNAIL = 56.0  # pixels at scale 1, where there is room
-THUMBNAIL_LEAST = 30.0
+THUMBNAIL_LEAST = 24.0
 THUMBNAIL_MOST = 84.0  # for models of few heads
 GAP = 8.0
 
@@ -67,39 +68,62 @@ class HeadGrid(QWidget):
         self._style = style
         self._view: AttentionView | None = None
         self._image = QImage()
-        self._pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | None = None
-        self._available = 0
+        self._available = (0, 0)
         self._grid = GridLayout(0, 0, 1, 1)
         colours = viridis(STEPS + 1)
         # Code 0 has no colour: the hatching shows through.
         self._table = [0, *(QColor(*(int(c) for c in colour)).rgb() for colour in colours)]
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self.setAccessibleName("All attention heads")
 
     def set_data(self, view: AttentionView, style: Style) -> None:
-        self._view, self._style = view, style
-        layers, side, heads, _ = view.mosaic.shape
-        # The image looks at the array; both are replaced together and never written to.
-        self._pixels = _aligned(view.mosaic.reshape(layers * side, heads * side))
-        height, stride = self._pixels.shape
-        self._image = QImage(
-            self._pixels.data, heads * side, height, stride, QImage.Format.Format_Indexed8
-        )
-        self._image.setColorTable(self._table)
+        """Show a view; only the thumbnails that differ from those before are painted again."""
+        before, self._view = self._view, view
+        fresh = before is None or (style, before.positions) != (self._style, view.positions)
+        self._style = style
+        layers = range(view.layers)
+        if before is None or before.mosaic.shape != view.mosaic.shape or fresh:
+            fresh, changed = True, list(layers)
+        else:
+            old, new = before.mosaic, view.mosaic
+            changed = [layer for layer in layers if not np.array_equal(old[layer], new[layer])]
+            marks = zip((before.leaking, before.broken), (view.leaking, view.broken), strict=True)
+            fresh = any(not np.array_equal(was, now) for was, now in marks)
+        if changed:
+            self._image = self._picture(view)
         self._arrange()
-        self.setAccessibleDescription(
-            f"{view.layers} layers of {view.heads} heads; shown: layer {view.layer}, "
-            f"head {view.head}"
-        )
-        self.update()
-
-    def set_available_width(self, width: int) -> None:
-        """Pixels that the grid may take before it has to be scrolled."""
-        if width != self._available:
-            self._available = width
-            self._arrange()
+        if before is None or (before.layer, before.head) != (view.layer, view.head):
+            shown = self._describe(view.layer, view.head)
+            self.setAccessibleDescription(
+                f"{view.layers} layers of {view.heads} heads; shown: {shown}"
+            )
+            fresh = True
+        if fresh:
             self.update()
+        else:
+            for layer in changed:
+                row = self._grid.thumbnail(layer, 0)
+                self.update(0, row.top(), self.width(), row.height())
+
+    def _picture(self, view: AttentionView) -> QImage:
+        """All thumbnails in one image, looked up once; masked cells are transparent."""
+        layers, side, heads, _ = view.mosaic.shape
+        pixels = view.mosaic.reshape(layers * side, heads * side)
+        spare = -pixels.shape[1] % 4  # QImage wants rows of whole 32-bit words
+        pixels = np.ascontiguousarray(np.pad(pixels, ((0, 0), (0, spare))) if spare else pixels)
+        height, stride = pixels.shape
+        indexed = QImage(pixels.data, heads * side, height, stride, QImage.Format.Format_Indexed8)
+        indexed.setColorTable(self._table)
+        # Painted in parts, an indexed image would be converted as a whole for each of them.
+        return indexed.convertToFormat(QImage.Format.Format_ARGB32_Premultiplied)
+
+    def set_available(self, width: int, height: int) -> None:
+        """Pixels that the grid may take before it has to be scrolled."""
+        if (width, height) != self._available:
+            self._available = (width, height)
+            self._arrange()
 
     def thumbnail_rect(self, layer: int, head: int) -> QRect:
         """Pixels of one thumbnail."""
@@ -137,65 +161,100 @@ class HeadGrid(QWidget):
         top = metrics.height() + px(2)
         gap = px(GAP) if view.heads <= 6 else px(GAP / 2)
         most = px(THUMBNAIL) if view.heads > 2 else px(THUMBNAIL_MOST)
-        room = (self._available - left - gap // 2 + gap) // view.heads - gap
-        side = max(px(THUMBNAIL_LEAST), min(most, room)) if self._available else most
+        width, height = self._available
+        across = (width - left - gap // 2 + gap) // view.heads - gap
+        down = (height - top - gap // 2 + gap) // view.layers - gap
+        side = max(px(THUMBNAIL_LEAST), min(most, across, down)) if width else most
         grid = GridLayout(left, top, side, gap)
         if grid != self._grid or self.size() != grid.size(view.layers, view.heads):
             self._grid = grid
             self.setFixedSize(grid.size(view.layers, view.heads))
+            self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         view, grid, style = self._view, self._grid, self._style
+        painter = QPainter(self)
+        painter.fillRect(event.rect(), style.colour("panel"))
         if view is None:
             return
-        painter = QPainter(self)
-        painter.setFont(style.font(Face.MONO_TINY))
-        border, faint, text = style.colour("border"), style.colour("faint"), style.colour("text")
-        for head in range(view.heads):
-            box = grid.thumbnail(0, head)
-            painter.setPen(text if head == view.head else faint)
-            painter.drawText(
-                QRect(box.left(), 0, box.width(), grid.top),
-                Qt.AlignmentFlag.AlignHCenter,
-                str(head),
-            )
+        self._labels(painter, view)
+        painter.setPen(style.colour("border"))
         for layer in range(view.layers):
-            box = grid.thumbnail(layer, 0)
-            painter.setPen(text if layer == view.layer else faint)
-            where = QRect(0, box.top(), grid.left - style.px(5), box.height())
-            right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-            painter.drawText(where, right, str(layer))
-            for head in range(view.heads):
-                box = grid.thumbnail(layer, head)
-                if box.intersects(event.rect()):
-                    self._thumbnail(painter, box, layer, head, border)
+            row = self._row(layer)
+            if row.intersects(event.rect()):
+                self._paint_row(painter, view, layer)
         outline = QPen(style.colour("outline"), style.px(2))
         outline.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
         painter.setPen(outline)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         reach = style.px(2)
-        painter.drawRect(
-            grid.thumbnail(view.layer, view.head).adjusted(-reach, -reach, reach, reach)
-        )
+        chosen = grid.thumbnail(view.layer, view.head)
+        painter.drawRect(chosen.adjusted(-reach, -reach, reach, reach))
         if self.hasFocus():
             painter.setPen(QPen(style.colour("accent"), style.px(1), Qt.PenStyle.DotLine))
             painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
         painter.end()
 
-    def _thumbnail(
-        self, painter: QPainter, box: QRect, layer: int, head: int, border: QColor
-    ) -> None:
-        fill_hatched(painter, QRectF(box), self._style, 4.0)
-        view = self._view
-        if view is not None and view.positions:
-            side = view.mosaic.shape[1]
-            # Beyond the last position of a shrunk picture there is nothing to show.
-            cells = view.positions / view.factor
-            source = QRectF(head * side, layer * side, cells, cells)
-            painter.drawImage(QRectF(box), self._image, source)
-        painter.setPen(border)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
+    def _row(self, layer: int) -> QRect:
+        heads = 0 if self._view is None else self._view.heads
+        return self._grid.thumbnail(layer, 0).united(self._grid.thumbnail(layer, heads - 1))
+
+    def _labels(self, painter: QPainter, view: AttentionView) -> None:
+        grid, style = self._grid, self._style
+        faint, text = style.colour("faint"), style.colour("text")
+        painter.setFont(style.font(Face.MONO_TINY))
+        for head in range(view.heads):
+            box = grid.thumbnail(0, head)
+            painter.setPen(text if head == view.head else faint)
+            where = QRect(box.left(), 0, box.width(), grid.top)
+            painter.drawText(where, Qt.AlignmentFlag.AlignHCenter, str(head))
+        right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        for layer in range(view.layers):
+            box = grid.thumbnail(layer, 0)
+            painter.setPen(text if layer == view.layer else faint)
+            where = QRect(0, box.top(), grid.left - style.px(5), box.height())
+            painter.drawText(where, right, str(layer))
+
+    def _paint_row(self, painter: QPainter, view: AttentionView, layer: int) -> None:
+        row = QRectF(self._row(layer))
+        fill_hatched(painter, row, self._style, 4.0)
+        side = view.mosaic.shape[1]
+        # Beyond the last position of a shrunk picture there is nothing to show.
+        cells = view.positions / view.factor
+        for head in range(view.heads):
+            box = self._grid.thumbnail(layer, head)
+            if cells:
+                source = QRectF(head * side, layer * side, cells, cells)
+                painter.drawImage(QRectF(box), self._image, source)
+            painter.drawRect(box.adjusted(0, 0, -1, -1))
+            if view.leaking[layer, head]:
+                self._mark(painter, box, "bad", "leak")
+            elif view.broken[layer, head]:
+                self._mark(painter, box, "warning", "NaN")
+            gap = QRectF(box.right() + 1, box.top(), self._grid.gap, box.height())
+            painter.fillRect(gap.intersected(row), self._style.colour("panel"))
+
+    def _mark(self, painter: QPainter, box: QRect, role: str, word: str) -> None:
+        """A frame and a word in the masked corner, which no sound head uses."""
+        style, thick = self._style, self._style.px(1)
+        painter.save()
+        painter.setPen(QPen(style.colour(role), thick))
         painter.drawRect(box.adjusted(0, 0, -1, -1))
+        painter.setFont(style.font(Face.MONO_TINY))
+        metrics = QFontMetrics(painter.font())
+        width = metrics.horizontalAdvance(word) + 2 * style.px(2)
+        tag = QRect(box.right() + 1 - width, box.top(), width, metrics.height())
+        if width > 0.6 * box.width():
+            corner = QPointF(box.right() + 1, box.top())
+            reach = min(box.width() / 3, style.px(8))
+            painter.setBrush(style.colour(role))
+            tip = [corner, corner - QPointF(reach, 0), corner + QPointF(0, reach)]
+            painter.drawPolygon(QPolygonF(tip))
+        else:
+            painter.fillRect(tag, style.colour(role))
+            painter.setPen(style.colour("panel"))
+            painter.drawText(tag, Qt.AlignmentFlag.AlignCenter, word)
+        painter.restore()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         found = self.head_at(event.position().toPoint())
@@ -206,13 +265,21 @@ class HeadGrid(QWidget):
         """Tooltips for each thumbnail; arrow keys claimed before the window's shortcuts."""
         if isinstance(event, QHelpEvent):
             found = self.head_at(event.pos())
-            text = "" if found is None else f"layer {found[0]}, head {found[1]}"
+            text = "" if found is None else self._describe(*found)
             QToolTip.showText(event.globalPos(), text, self)
             return True
         if event.type() is QEvent.Type.ShortcutOverride and is_arrow(event):
             event.accept()
             return True
         return super().event(event)
+
+    def _describe(self, layer: int, head: int) -> str:
+        view, words = self._view, f"layer {layer}, head {head}"
+        if view is not None and view.leaking[layer, head]:
+            words += ": weights above the diagonal"
+        elif view is not None and view.broken[layer, head]:
+            words += ": NaN or infinite weights"
+        return words
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         view = self._view
@@ -223,49 +290,3 @@ class HeadGrid(QWidget):
         layer, head = view.layer + down, view.head + right
         if self._has(layer, head):
             self.head_chosen.emit(layer, head)
-
-
-def _aligned(
-    pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]],
-) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-    """Rows padded to whole 32-bit words, as QImage wants them."""
-    spare = -pixels.shape[1] % 4
-    return np.ascontiguousarray(np.pad(pixels, ((0, 0), (0, spare))) if spare else pixels)
-
-
-class ScaleLegend(QWidget):
-    """The colour scale of all matrices: a strip from 0 to 1."""
-
-    def __init__(self, style: Style, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._style = style
-        colours = np.ascontiguousarray(viridis(STEPS + 1)[np.newaxis])
-        self._strip = QImage(
-            colours.data, STEPS + 1, 1, 3 * (STEPS + 1), QImage.Format.Format_RGB888
-        ).copy()
-        self.setAccessibleName("Colour scale of all matrices, from 0 to 1")
-
-    def set_style(self, style: Style) -> None:
-        self._style = style
-        self.updateGeometry()
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        return QSize(self._style.px(120), self._style.px(14))
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(self._style.px(60), self._style.px(14))
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        font = self._style.font(Face.MONO_TINY)
-        painter.setFont(font)
-        painter.setPen(self._style.colour("muted"))
-        room = QFontMetrics(font).horizontalAdvance("0") + self._style.px(4)
-        middle = Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignLeft | middle, "0")
-        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignRight | middle, "1")
-        height = self._style.px(6)
-        top = (self.height() - height) // 2
-        painter.drawImage(QRect(room, top, self.width() - 2 * room, height), self._strip)
-        painter.end()

@@ -94,7 +94,9 @@ class MatrixCanvas(pg.GraphicsView):  # type: ignore[misc]
     reset = Signal()
 
     def __init__(self, style: Style, parent: QWidget) -> None:
-        super().__init__(parent, background=None)
+        # An opaque ground spares painting all the widgets behind it at every step.
+        super().__init__(parent, background=style.palette.panel)
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setCentralItem(None)
         self.look = style
@@ -125,6 +127,7 @@ class MatrixCanvas(pg.GraphicsView):  # type: ignore[misc]
     def set_look(self, style: Style) -> None:
         self.look = style
         self._overlay_painter = OverlayPainter(style)
+        self.setBackground(style.palette.panel)
         self.viewport().update()
 
     def show_view(self, view: AttentionView, labels: Labels, geometry: MatrixGeometry) -> None:
@@ -140,8 +143,9 @@ class MatrixCanvas(pg.GraphicsView):  # type: ignore[misc]
             self.geometry_ = geometry
             square = geometry.square
             width, height = float(self.width()), float(self.height())
-            for item in (self._hatch, self._over):
-                item.place(square)
+            self._hatch.place(square)
+            reach = self.look.px(2)
+            self._over.place(square.adjusted(-reach, -reach, reach, reach))
             self._queries.place(QRectF(0, 0, square.left(), height))
             self._keys.place(QRectF(square.left(), 0, width - square.left(), square.top()))
             if geometry.side:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from PySide6.QtCore import QPointF, QRectF, QSizeF
 
 KEY_ANGLE = 50.0  # degrees that key labels rise by
+WHOLE_PIXELS_FROM = 10.0  # smaller cells are fractions of pixels, or most would be wasted
 LEAST_VISIBLE = 4.0  # cells along a side at the strongest zoom
 
 
@@ -101,11 +102,10 @@ def place(
     line_height: float,
     most: float,
 ) -> MatrixGeometry:
-    """The largest square of whole-pixel cells beside its labels.
+    """The largest square beside its labels, of whole-pixel cells where they are not small.
 
     ``label_width`` is that of the widest query label with its gap, ``key_widths`` those of the key
-    labels, which rise by KEY_ANGLE; ``most`` the largest cell worth having. Where not even two
-    pixels are left for a cell, the square is filled and cells are fractions of pixels.
+    labels, which rise by KEY_ANGLE; ``most`` the largest cell worth having.
     """
     sine, cosine = math.sin(math.radians(KEY_ANGLE)), math.cos(math.radians(KEY_ANGLE))
     widest = max(key_widths, default=0.0)
@@ -120,7 +120,12 @@ def place(
         (width * cosine - (positions - key - 0.5) * cell for key, width in enumerate(key_widths)),
         default=0.0,
     )
-    room = min(area.width() - label_width - max(0.0, reach), area.height() - top)
+    reach += line_height * sine / 2
+    room_across = area.width() - label_width - max(0.0, reach)
+    room = min(room_across, area.height() - top)
     cell = min(most, room / positions)
-    side = positions * math.floor(cell) if cell >= 2 else max(1.0, math.floor(room))
-    return MatrixGeometry(label_width, top, side, positions, 0.0, 0.0, float(positions))
+    whole = cell >= WHOLE_PIXELS_FROM
+    side = positions * math.floor(cell) if whole else max(1.0, math.floor(positions * cell))
+    # In the middle of what is wider than needed, whole pixels for sharp cells.
+    left = label_width + max(0, math.floor(room_across - side) // 2)
+    return MatrixGeometry(left, top, side, positions, 0.0, 0.0, float(positions))

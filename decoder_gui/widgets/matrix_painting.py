@@ -17,11 +17,11 @@ from decoder_gui.widgets.viridis import is_light, viridis
 from model.trace import Phase
 
 GAP_FROM = 6.0  # pixels of a cell (scale 1) from which cells are set apart
-NUMBER_FROM = 20.0
+NUMBER_FROM = 22.0
 ALL_NUMBERS_FROM = 44.0
 NUMBER_LEAST = 0.2
 LABEL_MOST = 96.0  # pixels (scale 1) of a token label
-CELL_MOST = 72.0
+CELL_MOST = 88.0
 
 
 @dataclass(frozen=True)
@@ -156,12 +156,15 @@ class OverlayPainter:
         if row is not None:
             painter.setPen(self._outline)
             whole = geometry.rect(row, 0, 1, view.positions).intersected(geometry.square)
-            painter.drawRect(self._inside(whole, 2))
+            small = geometry.cell < self._style.px(GAP_FROM)
+            painter.setClipping(False)
+            # A row of a few pixels is framed from outside, so that it stays visible.
+            painter.drawRect(self._inside(whole, -2 if small else 2))
         painter.restore()
 
     def _inside(self, box: QRectF, width: float) -> QRectF:
-        """A box whose outline of a width stays within its own pixels and covers the gap."""
-        half = self._style.px(width) / 2
+        """A box whose outline of a width stays within its pixels, or without where negative."""
+        half = math.copysign(self._style.px(abs(width)) / 2, width)
         return box.adjusted(half, half, -half, -half)
 
     def _gaps(self, painter: QPainter, geometry: MatrixGeometry) -> None:

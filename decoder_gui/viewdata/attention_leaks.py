@@ -1,0 +1,124 @@
+"""Leaks of attention in words, and the verdict on causality from the recorded weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decoder_gui.viewdata.attention_store import FoundLeaks, PatternStore
+from decoder_gui.viewdata.moment import Moment
+from decoder_gui.viewdata.numbers import format_count, format_value, plural
+from model.trace import Phase
+
+LEAKS_NAMED = 3
+
+
+class Verdict(Enum):
+    """Outcome of a check; :attr:`CheckLine.shown` says it without colour."""
+
+    HOLDS = "✓"
+    FAILS = "✗"
+    OPEN = "–"  # nothing to examine yet, or not decidable
+
+
+@dataclass(frozen=True)
+class CheckLine:
+    """One line beside the matrix: ``✓ no weight above the diagonal``."""
+
+    verdict: Verdict
+    text: str
+
+    @property
+    def shown(self) -> str:
+        return f"{self.verdict.value} {self.text}"
+
+
+@dataclass(frozen=True)
+class TokenLabel:
+    """A token at its position, as rows and columns are labelled; ``text`` has no leading ``␣``."""
+
+    position: int
+    text: str
+    phase: Phase
+
+
+@dataclass(frozen=True)
+class Leak:
+    """An attention weight on a later position, which causality forbids."""
+
+    layer: int
+    head: int
+    query: int
+    key: int
+    weight: float
+    sentence: str
+
+
+def token_labels(moment: Moment, positions: int) -> tuple[TokenLabel, ...]:
+    """Labels of the first positions; a leading ``␣`` is left out where something follows it."""
+    labels: list[TokenLabel] = []
+    for step in moment.trace.steps:
+        for position in range(step.first, min(step.last, positions)):
+            text = moment.pieces[position].text
+            shown = text[1:] if text.startswith("␣") and len(text) > 1 else text
+            labels.append(TokenLabel(position, shown, step.phase))
+    return tuple(labels)
+
+
+def leak_cells(found: list[tuple[int, FoundLeaks]], layer: int, head: int) -> NDArray[np.int64]:
+    cells = [
+        np.stack([leaks.queries, leaks.keys], axis=1)[leaks.heads == head]
+        for at, leaks in found
+        if at == layer
+    ]
+    return np.concatenate(cells) if cells else np.zeros((0, 2), np.int64)
+
+
+def name_leaks(
+    found: list[tuple[int, FoundLeaks]], layer: int, head: int, labels: tuple[TokenLabel, ...]
+) -> tuple[Leak, ...]:
+    candidates: list[tuple[bool, float, int, int, int, int]] = []
+    for at, leaks in found:
+        here = np.flatnonzero(leaks.heads == head)[:LEAKS_NAMED] if at == layer else ()
+        for i in {*range(min(LEAKS_NAMED, leaks.weights.size)), *(int(i) for i in here)}:
+            elsewhere = (at, int(leaks.heads[i])) != (layer, head)
+            cell = (at, int(leaks.heads[i]), int(leaks.queries[i]), int(leaks.keys[i]))
+            candidates.append((elsewhere, -float(leaks.weights[i]), *cell))
+    named = []
+    for elsewhere, negative, at, of, query, key in sorted(candidates)[:LEAKS_NAMED]:
+        sentence = (
+            f"query {query} “{labels[query].text}” attends to the later key {key} "
+            f"“{labels[key].text}” with {format_value(-negative, 2)}"
+        )
+        if elsewhere:
+            sentence += f" (block {at}, head {of})"
+        named.append(Leak(at, of, query, key, -negative, sentence))
+    return tuple(named)
+
+
+def causal_line(
+    moment: Moment,
+    store: PatternStore,
+    found: list[tuple[int, FoundLeaks]],
+    layer: int,
+    head: int,
+    broken: int,
+) -> CheckLine:
+    total = sum(leaks.weights.size for _, leaks in found)
+    if total:
+        here = sum(int((leaks.heads == head).sum()) for at, leaks in found if at == layer)
+        text = f"{plural(here, 'weight')} above the diagonal, {format_count(total)} in all heads"
+        return CheckLine(Verdict.FAILS, text)
+    if broken:
+        text = f"causality cannot be judged: {plural(broken, 'weight')} not finite"
+        return CheckLine(Verdict.OPEN, text)
+    if not any(store.rows_computed(moment, at) for at in range(len(store.names))):
+        return CheckLine(Verdict.OPEN, "no weight computed yet")
+    skipped = store.unchecked(moment)
+    if skipped:
+        text = f"no weight above the diagonal; {plural(skipped, 'pattern')} not kept, not examined"
+        return CheckLine(Verdict.OPEN, text)
+    return CheckLine(Verdict.HOLDS, "no weight above the diagonal")
