@@ -17,6 +17,8 @@ from PySide6.QtCore import qVersion
 REPOSITORY = Path(__file__).resolve().parents[2]
 REFUSED = {"6.11.0", "6.11.1", "6.12.0"}
 
+# The results are dropped unseen, as in real code: a comparison would hold one more reference while
+# the count passes zero, and the interpreter would not notice.
 VOID_CALLS = """
 import sys
 from PySide6.QtGui import QColor, QImage, QPainter, QPen
@@ -28,17 +30,19 @@ image = QImage(8, 8, QImage.Format.Format_ARGB32)
 painter = QPainter(image)
 pen = QPen(QColor("red"))
 calls = 0
+before = sys.getrefcount(None)
 while calls < int(sys.argv[1]):
-    assert painter.setPen(pen) is None
-    assert label.update() is None
-    assert label.setText("a" if calls % 2 else "b") is None
+    painter.setPen(pen)
+    label.update()
+    label.setText("a" if calls % 2 else "b")
     calls += 3
+lost = before - sys.getrefcount(None)
 painter.end()
-print(calls, label.text())
+print(calls, lost)
 """
 
 
-def test_many_void_calls_are_survived() -> None:
+def test_many_void_calls_cost_no_reference_to_none() -> None:
     run = subprocess.run(
         [sys.executable, "-c", VOID_CALLS, "20000"],
         capture_output=True,
@@ -47,7 +51,9 @@ def test_many_void_calls_are_survived() -> None:
         check=False,
     )
     assert (run.returncode, run.stderr) == (0, "")
-    assert run.stdout.split() == ["20001", "b"]
+    calls, lost = map(int, run.stdout.split())
+    assert calls >= 20_000
+    assert lost < 100  # the faulty binding loses one a call
 
 
 def test_the_installed_version_is_none_of_those_refused() -> None:
