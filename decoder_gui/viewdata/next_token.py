@@ -17,7 +17,7 @@ from decoder_gui.viewdata.numbers import (
     format_value,
     plural,
 )
-from model.sampling import Candidate, Distribution, token_score
+from model.sampling import Candidate, Distribution
 from model.trace import Step
 
 CUT_WORDS = {
@@ -202,13 +202,16 @@ def _with_landing_and_taken(
 
 
 def _candidate(shown: Distribution, token: int) -> Candidate:
+    """A token that is not among the most likely, without an array over the vocabulary by id."""
+    ranking, final = shown.ranking, shown.stages[-1].ranked
+    at = int(np.flatnonzero(ranking.order == token)[0])
     return Candidate(
         token_id=token,
-        raw=float(shown.raw[token]),
-        tempered=float(shown.tempered[token]),
-        final=float(shown.final[token]),
-        cut_by=shown.cut_name(token),
-        log_probability=token_score(shown, token).log_probability,
+        raw=float(ranking.raw[token]),
+        tempered=float(ranking.tempered(shown.config.temperature)[at]),
+        final=float(final[at]) if at < final.size else 0.0,
+        cut_by=shown.cut_name_at(at),
+        log_probability=ranking.log_probability(token),
     )
 
 

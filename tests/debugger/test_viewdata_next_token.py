@@ -109,15 +109,28 @@ def test_how_many_rows_are_listed_changes_nothing_else() -> None:
     assert few.summary == view.summary
 
 
-def test_the_landing_token_is_listed_even_below_the_candidates() -> None:
-    moment, _ = shown()
-    unlikely = replace(moment, landing=Choice(_least_likely(moment), -9.0))
-    view = build_next_token(unlikely)
-    assert len(view.rows) == 21
-    assert view.rows[-1].landing
-    assert view.rows[-1].token_id == _least_likely(moment)
-    assert "the held draw lands here" in view.rows[-1].spoken
-    assert sum(row.landing for row in view.rows) == 1
+@pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize("order", ["reference", "llama.cpp"])
+def test_the_landing_token_is_listed_even_below_the_candidates(
+    temperature: float, order: str
+) -> None:
+    moment, _ = shown(temperature=temperature, top_k=30, order=order)
+    expected = moment.distribution
+    assert expected is not None
+    for token in (_least_likely(moment), int(expected.ranking.order[25])):
+        view = build_next_token(replace(moment, landing=Choice(token, -9.0)))
+        assert len(view.rows) == 21
+        row = view.rows[-1]
+        assert row.landing
+        assert row.token_id == token
+        assert (row.raw, row.tempered, row.final) == (
+            expected.raw[token],
+            expected.tempered[token],
+            expected.final[token],
+        )
+        assert bool(row.cut) == (expected.cut_name(token) is not None)
+        assert "the held draw lands here" in row.spoken
+        assert sum(row.landing for row in view.rows) == 1
 
 
 def _least_likely(moment: Moment) -> int:
