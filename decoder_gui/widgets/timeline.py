@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
-    QColor,
     QContextMenuEvent,
     QFocusEvent,
     QHelpEvent,
@@ -19,24 +18,17 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.theme.palette import blend, contrast
 from decoder_gui.theme.style import Face, Style
-from decoder_gui.viewdata.timeline import EMPTY, Block, TimelineView
+from decoder_gui.viewdata.timeline import EMPTY, TimelineView
 from decoder_gui.widgets.timeline_layout import (
     END_WIDTH,
     GAP,
     MARGIN,
     TimelineLayout,
     arrange,
-    padding,
 )
-from model.trace import Phase
+from decoder_gui.widgets.timeline_scene import BLOCK_TOP, HEIGHT, TimelineScene
 
-# Pixels at scale 1, as in the design picture.
-STRIP = 9.0  # where breakpoints are set, above the blocks
-BLOCK_TOP, BLOCK_HEIGHT = 13.0, 22.0
-DONE_TOP, DONE_HEIGHT = 39.0, 4.0
-HEIGHT = 47.0
 DRAG_INTERVAL = 16  # ms between two journeys while dragging
 
 
@@ -98,29 +90,10 @@ class Timeline(QWidget):
         """The words on a block as they fit, elided where they do not; empty where none do."""
         return self._layout.labels[step]
 
-    def block_box(self, step: int) -> QRectF:
-        """Where a block is drawn in the widget, in device-independent pixels."""
-        span, px = self._layout.spans[step], self._style.px
-        return QRectF(span.left - self._offset, px(BLOCK_TOP), span.width, px(BLOCK_HEIGHT))
-
-    def end_box(self) -> QRectF:
-        """Where ``+ decode`` is drawn."""
-        end, px = self._layout.end, self._style.px
-        return QRectF(end.left - self._offset, px(BLOCK_TOP), end.width, px(BLOCK_HEIGHT))
-
-    def event_x(self, cursor: Cursor) -> float:
-        """Where an event lies in the widget: the playhead's place when it is in hand."""
-        span = self._layout.spans[cursor.step]
-        return span.left + self._view.fraction(cursor) * span.width - self._offset
-
-    def event_at(self, x: float) -> Cursor | None:
-        """The recorded event nearest to a place in the widget, None on an empty timeline."""
-        if not self._layout.spans:
-            return None
-        x += self._offset
-        step = self._layout.block_at(x)
-        span = self._layout.spans[step]
-        return self._view.event_at(step, (x - span.left) / span.width)
+    @property
+    def scene(self) -> TimelineScene:
+        """Where everything is at present."""
+        return TimelineScene(self._view, self._layout, self._style, self._offset, self.width())
 
     def sizeHint(self) -> QSize:
         return QSize(self._style.px(600), self._style.px(HEIGHT))
@@ -176,95 +149,12 @@ class Timeline(QWidget):
                 "Nothing has been computed yet. Prefill runs the prompt.",
             )
         else:
-            self._paint_blocks(painter)
-            self._paint_end(painter)
-            self._paint_breakpoints(painter)
-            self._paint_playhead(painter)
+            self.scene.paint(painter, self._hover)
         if self.hasFocus():
             painter.setPen(QPen(self._style.colour("outline"), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
             radius = self._style.px(4)
             painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), radius, radius)
-
-    def block_colours(self, block: Block) -> tuple[str, str]:
-        """Ground and text of a block: the step in hand strongest, steps to come only a hint."""
-        palette = self._style.palette
-        phase = "prefill" if block.phase is Phase.PREFILL else "decode"
-        here = -1 if self._view.cursor is None else self._view.cursor.step
-        opacity = 1.0 if block.step == here else (0.8 if block.step < here else 0.16)
-        ground = blend(getattr(palette, phase), palette.window, opacity)
-        candidates = (getattr(palette, f"{phase}_text"), palette.text, palette.inverse_text)
-        return ground, max(candidates, key=lambda colour: contrast(colour, ground))
-
-    def _paint_blocks(self, painter: QPainter) -> None:
-        style, radius = self._style, self._style.px(3)
-        here = -1 if self._view.cursor is None else self._view.cursor.step
-        painter.setFont(style.font(Face.TITLE))
-        middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
-        colours: dict[tuple[Phase, int], tuple[str, str]] = {}
-        for block in self._view.blocks[self._layout.block_at(self._offset) :]:
-            box = self.block_box(block.step)
-            if box.left() > self.width():
-                break
-            kind = block.phase, (block.step > here) - (block.step < here)
-            if kind not in colours:
-                colours[kind] = self.block_colours(block)
-            ground, text = colours[kind]
-            painter.setBrush(QColor(ground))
-            if block.step > here:  # a frame besides: colour is not the only sign of what is to come
-                name = "prefill" if block.phase is Phase.PREFILL else "decode"
-                painter.setPen(QPen(style.colour(name), 1))
-                painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), radius, radius)
-            else:
-                painter.setPen(Qt.PenStyle.NoPen)
-                painter.drawRoundedRect(box, radius, radius)
-            painter.setPen(QColor(text))
-            label = box.adjusted(padding(box.width(), style), 0, 0, 0)
-            painter.drawText(label, middle, self._layout.labels[block.step])
-
-    def _paint_end(self, painter: QPainter) -> None:
-        if not self._layout.end.width:
-            return
-        style, box = self._style, self.end_box().adjusted(0.5, 0.5, -0.5, -0.5)
-        pen = QPen(style.colour("border_strong"), 1.5)
-        pen.setDashPattern([3, 2])
-        painter.setPen(pen)
-        painter.setBrush(Qt.BrushStyle.NoBrush)
-        painter.drawRoundedRect(box, style.px(3), style.px(3))
-        painter.setFont(style.font(Face.SMALL))
-        painter.setPen(style.colour("muted" if self._view.can_decode else "warning"))
-        painter.drawText(
-            box.adjusted(style.px(12), 0, 0, 0), Qt.AlignmentFlag.AlignVCenter, self._view.end_text
-        )
-
-    def _paint_breakpoints(self, painter: QPainter) -> None:
-        style = self._style
-        y, radius = style.px(STRIP) / 2 + 1, style.px(8) / 2
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(style.colour("breakpoint"))
-        for where in self._view.breakpoints:
-            painter.drawEllipse(QPointF(self.event_x(where), y), radius, radius)
-        if self._hover is not None and self._hover not in self._view.breakpoints:
-            painter.setBrush(Qt.BrushStyle.NoBrush)
-            painter.setPen(QPen(style.colour("breakpoint"), 1.5))
-            painter.drawEllipse(QPointF(self.event_x(self._hover), y), radius - 1, radius - 1)
-
-    def _paint_playhead(self, painter: QPainter) -> None:
-        cursor, style = self._view.cursor, self._style
-        if cursor is None:
-            return
-        x = round(self.event_x(cursor))
-        left = self._layout.spans[cursor.step].left - self._offset
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(style.colour("outline"))
-        done = QRectF(left, style.px(DONE_TOP), max(0.0, x - left), style.px(DONE_HEIGHT))
-        painter.drawRoundedRect(done, done.height() / 2, done.height() / 2)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        top, thick = style.px(BLOCK_TOP - 6), style.px(2)
-        height = style.px(DONE_TOP + DONE_HEIGHT) - top
-        painter.drawRect(QRectF(x - thick // 2, top, thick, height))
-        painter.drawRect(QRectF(x - style.px(6), top, style.px(6), style.px(4)))
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
 
     # ---- pointing
 
@@ -274,16 +164,16 @@ class Timeline(QWidget):
     def _breakpoint_at(self, x: float) -> Cursor | None:
         """The breakpoint under the pointer, else the event there: a dot is easier to hit."""
         reach = self._style.px(6)
-        near = [w for w in self._view.breakpoints if abs(self.event_x(w) - x) <= reach]
+        near = [w for w in self._view.breakpoints if abs(self.scene.event_x(w) - x) <= reach]
         if near:
-            return min(near, key=lambda where: abs(self.event_x(where) - x))
-        return self.event_at(x) if x < self._layout.end.left - self._offset else None
+            return min(near, key=lambda where: abs(self.scene.event_x(where) - x))
+        return self.scene.event_at(x) if x < self._layout.end.left - self._offset else None
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() is not Qt.MouseButton.LeftButton or not self._view.blocks:
             return
         x, y = event.position().x(), event.position().y()
-        if self._layout.end.width and self.end_box().contains(event.position()):
+        if self._layout.end.width and self.scene.end_box().contains(event.position()):
             if self._view.can_decode:
                 self.decode_requested.emit()
             return
@@ -306,7 +196,7 @@ class Timeline(QWidget):
         if hover != self._hover:
             self._hover = hover
             self.update()
-        on_end = self._layout.end.width and self.end_box().contains(event.position())
+        on_end = self._layout.end.width and self.scene.end_box().contains(event.position())
         hand = hover is not None or (on_end and self._view.can_decode)
         self.setCursor(Qt.CursorShape.PointingHandCursor if hand else Qt.CursorShape.ArrowCursor)
 
@@ -322,7 +212,7 @@ class Timeline(QWidget):
             self.update()
 
     def _travel(self, x: float) -> None:
-        self._wanted = self.event_at(x)
+        self._wanted = self.scene.event_at(x)
         if not self._throttle.isActive():
             self._send()
             self._throttle.start()
@@ -372,7 +262,7 @@ class Timeline(QWidget):
         """What pointing at a place says."""
         if not self._view.blocks:
             return ""
-        if self._layout.end.width and self.end_box().contains(point):
+        if self._layout.end.width and self.scene.end_box().contains(point):
             return self._view.end_reason or "Decode one more token: the one the draw falls on"
         if self._in_strip(point.y()):
             where = self._breakpoint_at(point.x())
@@ -382,7 +272,7 @@ class Timeline(QWidget):
             return ("Breakpoint: " if held else "Click to set a breakpoint: ") + (
                 self._view.describe(where)
             )
-        where = self.event_at(point.x())
+        where = self.scene.event_at(point.x())
         if where is None:
             return ""
         return f"{self._view.blocks[where.step].summary}\n{self._view.describe(where)}"

@@ -49,6 +49,7 @@ class TopBar(QWidget):
         self._style = style
         self._limit = 0
         self._capacity = 0
+        self._shown_model: tuple[str, str, tuple[ModelChoice, ...]] | None = None
         self._notice: Notice | None = None
         self.setProperty("kind", "bar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -82,6 +83,10 @@ class TopBar(QWidget):
 
     def set_model(self, name: str, details: str, choices: Sequence[ModelChoice]) -> None:
         """Say which model is open, and which ones the menu offers."""
+        shown = name, details, tuple(choices)
+        if shown == self._shown_model:
+            return
+        self._shown_model = shown
         words = f"Model: {name}, {details}" if name else "Model: none"
         self.model.set_content(name or "no model", note=details, after=Glyph.DOWN)
         self.model.setAccessibleName(words)
@@ -104,13 +109,10 @@ class TopBar(QWidget):
 
     def set_capacity(self, capacity: int, limit: int) -> None:
         """Say how many positions the cache holds, and how many the model allows."""
+        if (capacity, limit) == (self._capacity, self._limit) and self.context.hasFocus():
+            return  # someone is typing another one
         self._capacity, self._limit = capacity, limit
-        self.context.setText(str(capacity) if capacity else "")
-        self.context.setEnabled(limit > 0)
-        words = f"Context in positions, 1 to {limit}" if limit else "Context in positions"
-        self.context.setToolTip(words)
-        self.context.setAccessibleName(words)
-        self._mark_context(bad=False)
+        self._show_capacity()
 
     def set_projector(self, on: bool) -> None:
         """Show whether projector mode is on; what an audience does not need is left out."""
@@ -183,6 +185,7 @@ class TopBar(QWidget):
         self.prompt.returnPressed.connect(self._ask_prefill)
         self.context.returnPressed.connect(self._ask_capacity)
         self.context.editingFinished.connect(self._ask_capacity)
+        self.context.abandoned.connect(self._show_capacity)
         self.projector.clicked.connect(self.projector_toggled)
 
     def _drop(self, button: IconButton, menu: QMenu | None) -> None:
@@ -211,6 +214,15 @@ class TopBar(QWidget):
             f"“{text}” is not."
         )
 
+    def _show_capacity(self) -> None:
+        capacity, limit = self._capacity, self._limit
+        self.context.setText(str(capacity) if capacity else "")
+        self.context.setEnabled(limit > 0)
+        words = f"Context in positions, 1 to {limit}" if limit else "Context in positions"
+        self.context.setToolTip(words)
+        self.context.setAccessibleName(words)
+        self._mark_context(bad=False)
+
     def _mark_context(self, *, bad: bool) -> None:
         state = "bad" if bad else ""
         if self.context.property("state") != state:
@@ -219,7 +231,13 @@ class TopBar(QWidget):
 
 
 class PlainField(QLineEdit):
-    """A line to type in that gives the keys back to the window on Esc."""
+    """A line to type in that gives the keys back to the window on Esc.
+
+    Signals:
+        abandoned(): Esc was pressed.
+    """
+
+    abandoned = Signal()
 
     def event(self, event: QEvent) -> bool:
         if (
@@ -233,6 +251,7 @@ class PlainField(QLineEdit):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape:
+            self.abandoned.emit()
             self.clearFocus()
         else:
             super().keyPressEvent(event)

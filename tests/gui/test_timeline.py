@@ -39,7 +39,7 @@ def press(panel: TimelinePanel, x: float, y: float) -> None:
 
 
 def middle(panel: TimelinePanel) -> float:
-    return panel.timeline.block_box(0).center().y()
+    return panel.timeline.scene.block_box(0).center().y()
 
 
 def test_the_buttons_move_the_cursor(panel: TimelinePanel) -> None:
@@ -90,7 +90,7 @@ def test_a_click_in_a_block_travels_to_the_event_there(panel: TimelinePanel) -> 
     assert context.trace is not None
     count = len(context.trace.operations)
     for wanted in (Cursor(2, count // 2), Cursor(0, 3), Cursor(4, count - 1)):
-        press(panel, timeline.event_x(wanted) - 0.01, middle(panel))
+        press(panel, timeline.scene.event_x(wanted) - 0.01, middle(panel))
         assert context.cursor is not None
         assert context.cursor.step == wanted.step
         # Where an operation is narrower than a pixel or two, the pointer is as exact as it can be.
@@ -100,7 +100,7 @@ def test_a_click_in_a_block_travels_to_the_event_there(panel: TimelinePanel) -> 
 def test_dragging_travels_and_lands_where_the_button_is_let_go(panel: TimelinePanel) -> None:
     context, timeline = panel.context, panel.timeline
     y = round(middle(panel))
-    begin, end = timeline.block_box(1).center(), timeline.block_box(4).center()
+    begin, end = timeline.scene.block_box(1).center(), timeline.scene.block_box(4).center()
     seen: list[Cursor | None] = []
     context.changed.connect(lambda _: seen.append(context.cursor))
     QTest.mousePress(timeline, Qt.MouseButton.LeftButton, pos=QPoint(round(begin.x()), y))
@@ -108,14 +108,14 @@ def test_dragging_travels_and_lands_where_the_button_is_let_go(panel: TimelinePa
         QTest.mouseMove(timeline, QPoint(x, y))
     QTest.mouseMove(timeline, QPoint(round(end.x()), y))
     QTest.mouseRelease(timeline, Qt.MouseButton.LeftButton, pos=QPoint(round(end.x()), y))
-    assert context.cursor == timeline.event_at(round(end.x()))
+    assert context.cursor == timeline.scene.event_at(round(end.x()))
     moves = (round(end.x()) - round(begin.x())) // 3
     assert 2 <= len(seen) < moves  # throttled: fewer journeys than mouse moves
 
 
 def test_a_click_above_the_blocks_toggles_a_breakpoint(panel: TimelinePanel) -> None:
     context, timeline = panel.context, panel.timeline
-    x = timeline.block_box(2).center().x()
+    x = timeline.scene.block_box(2).center().x()
     before = context.cursor
     press(panel, x, 3)
     (mark,) = context.breakpoints
@@ -125,13 +125,13 @@ def test_a_click_above_the_blocks_toggles_a_breakpoint(panel: TimelinePanel) -> 
     context.go_first()
     panel.transport.run.click()
     assert context.cursor == mark
-    press(panel, timeline.event_x(mark) + 2, 3)  # near enough to the dot
+    press(panel, timeline.scene.event_x(mark) + 2, 3)  # near enough to the dot
     assert context.breakpoints == frozenset()
 
 
 def test_the_menu_sets_goes_and_clears(panel: TimelinePanel) -> None:
     context, timeline = panel.context, panel.timeline
-    x = timeline.block_box(3).center().x()
+    x = timeline.scene.block_box(3).center().x()
     for words in ("Set a breakpoint here", "Go here", "Remove all breakpoints"):
         menu = timeline.build_menu(x)
         {action.text(): action for action in menu.actions()}[words].trigger()
@@ -147,7 +147,7 @@ def test_the_place_at_the_end_decodes_one_more_token(panel: TimelinePanel) -> No
     assert context.trace is not None
     context.go_first()
     steps = len(context.trace.steps)
-    end = timeline.end_box().center()
+    end = timeline.scene.end_box().center()
     assert timeline.tooltip_at(end).startswith("Decode one more token")
     press(panel, end.x(), end.y())
     settle(context)
@@ -167,7 +167,7 @@ def test_a_full_cache_is_said_in_words_and_nothing_is_offered(
     context.go_last()
     assert context.exhausted
     assert not panel.transport.step.isEnabled()
-    end = panel.timeline.end_box().center()
+    end = panel.timeline.scene.end_box().center()
     assert panel.timeline.tooltip_at(end) == context.exhausted
     with qtbot.assertNotEmitted(panel.timeline.decode_requested):
         press(panel, end.x(), end.y())
@@ -235,13 +235,13 @@ def test_with_hundreds_of_tokens_the_timeline_follows_the_playhead(qtbot: QtBot)
     qtbot.addWidget(timeline)
     timeline.resize(1000, 47)
     timeline.set_view(view_of(600), Style())
-    assert timeline.block_box(0).left() >= 0
+    assert timeline.scene.block_box(0).left() >= 0
     timeline.set_view(view_of(600, step=500), Style())
-    box = timeline.block_box(500)
+    box = timeline.scene.block_box(500)
     assert 0 <= box.left() < box.right() <= 1000
-    assert timeline.event_at(timeline.event_x(Cursor(500, 4))) == Cursor(500, 4)
+    assert timeline.scene.event_at(timeline.scene.event_x(Cursor(500, 4))) == Cursor(500, 4)
     timeline.set_view(view_of(600, step=2), Style())
-    assert timeline.block_box(2).left() >= 0
+    assert timeline.scene.block_box(2).left() >= 0
 
 
 @pytest.mark.parametrize("palette", list(PALETTES.values()), ids=lambda palette: palette.name)
@@ -255,7 +255,7 @@ def test_every_block_can_be_read_before_at_and_after_the_playhead(
         view = view_of(2, step=step)
         timeline.set_view(view, Style(palette))
         for block in view.blocks:
-            ground, text = timeline.block_colours(block)
+            ground, text = timeline.scene.block_colours(block)
             assert contrast(ground, text) >= least
 
 
@@ -263,7 +263,7 @@ def test_an_empty_timeline_does_nothing(qtbot: QtBot) -> None:
     timeline = Timeline(Style())
     qtbot.addWidget(timeline)
     timeline.show()
-    assert timeline.event_at(100.0) is None
+    assert timeline.scene.event_at(100.0) is None
     assert timeline.tooltip_at(QPointF(100, 20)) == ""
     QTest.mouseClick(timeline, Qt.MouseButton.LeftButton, pos=QPoint(100, 20))
     QTest.keyClick(timeline, Qt.Key.Key_Right)

@@ -114,9 +114,12 @@ def test_a_context_outside_the_range_is_refused_with_the_range(bar: TopBar, text
     assert bar.notice == (
         f"The context of this model is a whole number from 1 to 128 positions; “{text}” is not."
     )
-    bar.set_capacity(64, 128)
+    bar.set_capacity(64, 128)  # nothing new: what is being typed stays
+    assert bar.context.text() == text
+    QTest.keyClick(bar.context, Qt.Key.Key_Escape)
     assert bar.context.text() == "64"
     assert bar.context.property("state") == ""
+    assert asked == []
 
 
 def test_projector_mode_leaves_out_what_an_audience_does_not_need(
