@@ -6,20 +6,17 @@ one after the other, and a ratio is the median of the rounds' own ratios.
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from decoder_gui.bench.rounds import Progress, median, median_ratio, milliseconds
 from model.attention import query_blocks
 from model.cache import KvCache
 from model.decoder import Decoder
 from model.engine import TokenIds
 from model.weights import Floats
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,9 @@ def measure_engine(
         cache.reset()
         record_all(decoder, ids, cache)
 
-    prefills = _rounds((prefill_products, prefill, recorded_prefill), prefill_rounds)
+    prefill_products_ms, prefill_ms, recorded_ms = _rounds(
+        (prefill_products, prefill, recorded_prefill), prefill_rounds
+    )
 
     say(f"decoding of position {positions - 1}, {decode_rounds} rounds")
     decode_products = BareProducts(decoder, 1, positions)
@@ -86,15 +85,15 @@ def measure_engine(
         cache.rewind(positions - 1)
         record_all(decoder, ids[:, -1:], cache)
 
-    decodes = _rounds((decode_products, decode), decode_rounds)
+    decode_products_ms, decode_ms = _rounds((decode_products, decode), decode_rounds)
     return EngineFigures(
-        products_ms=_median(decodes, 0),
-        decode_ms=_median(decodes, 1),
-        decode_over_products=_ratio(decodes, 1),
-        prefill_products_ms=_median(prefills, 0),
-        prefill_ms=_median(prefills, 1),
-        prefill_over_products=_ratio(prefills, 1),
-        record_over_products=_ratio(prefills, 2),
+        products_ms=median(decode_products_ms),
+        decode_ms=median(decode_ms),
+        decode_over_products=median_ratio(decode_ms, decode_products_ms),
+        prefill_products_ms=median(prefill_products_ms),
+        prefill_ms=median(prefill_ms),
+        prefill_over_products=median_ratio(prefill_ms, prefill_products_ms),
+        record_over_products=median_ratio(recorded_ms, prefill_products_ms),
         positions=positions,
     )
 
@@ -141,7 +140,13 @@ class BareProducts:
             product(wide, block.down_weight)
         product(narrow[-1:], weights.unembedding.T)
 
+    @property
+    def multiplications(self) -> int:
+        """Multiply-adds of all products."""
+        return sum(result.size * left.shape[-1] for left, _, result in self._products)
+
     def __call__(self) -> None:
+        """Do them all once."""
         for left, right, result in self._products:
             np.matmul(left, right, out=result)
 
@@ -159,22 +164,8 @@ def _attention_products(
 
 
 def _rounds(works: tuple[Callable[[], object], ...], rounds: int) -> list[tuple[float, ...]]:
-    """Milliseconds of each work in each round; a first round that warms up is not counted."""
-    timed: list[tuple[float, ...]] = []
-    for _ in range(rounds + 1):
-        row: list[float] = []
-        for work in works:
-            start = time.perf_counter()
-            work()
-            row.append((time.perf_counter() - start) * 1000)
-        timed.append(tuple(row))
-    return timed[1:]
-
-
-def _median(rounds: list[tuple[float, ...]], work: int) -> float:
-    return statistics.median(row[work] for row in rounds)
-
-
-def _ratio(rounds: list[tuple[float, ...]], work: int) -> float:
-    """A work over the first one."""
-    return statistics.median(row[work] / row[0] for row in rounds)
+    """Milliseconds of each work, round by round; a first round warms up and is not counted."""
+    for work in works:
+        work()
+    timed = [[milliseconds(work) for work in works] for _ in range(rounds)]
+    return list(zip(*timed, strict=True))
