@@ -91,6 +91,12 @@ def listed() -> tuple[Listed, ...]:
         if shortcut.id == "panel_1":
             lines.append(Listed((f"1 – {PANELS}",), "One panel alone, or back", shortcut.group))
         elif not shortcut.id.startswith("panel_"):
-            keys = tuple(key_text(keys) for keys in shortcut.keys)
+            keys = tuple(key_text(keys) for keys in shortcut.keys if not _same_key(keys))
             lines.append(Listed(keys, shortcut.text, shortcut.group))
     return tuple(lines)
+
+
+def _same_key(keys: str) -> bool:
+    """Whether a sequence is only another way in which keyboards report a key that is listed."""
+    bare = keys.removeprefix("Shift+")
+    return keys == "Ctrl+=" or (bare != keys and len(bare) == 1 and not bare.isalnum())

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QAbstractSpinBox,
     QApplication,
     QComboBox,
+    QLineEdit,
     QPushButton,
     QWidget,
 )
@@ -26,6 +27,7 @@ OWN_KEYS: tuple[tuple[type[QWidget], frozenset[Qt.Key]], ...] = (
     (QAbstractButton, _ACTIVATE),
     (QAbstractSlider, _ACROSS | _ALONG),
     (QAbstractSpinBox, _ACROSS | _ALONG),
+    (QLineEdit, frozenset({Qt.Key.Key_Up, Qt.Key.Key_Down})),  # Qt sees to its other keys
     (QComboBox, _ALONG | {Qt.Key.Key_Space}),
     (QAbstractItemView, _ACROSS | _ALONG | _ACTIVATE),
 )

@@ -47,10 +47,16 @@ class ShortcutsDialog(QDialog):
                 top = Qt.AlignmentFlag.AlignTop
                 grid.addWidget(keys, row, 0, top | Qt.AlignmentFlag.AlignLeft)
                 grid.addWidget(text, row, 1, top)
-            grid.setRowStretch(grid.rowCount(), 1)
             grid.setColumnStretch(1, 1)
             self._grids.append(grid)
-            self._columns.addLayout(grid)
+        # The longest group has a column of its own, the others share one.
+        self._stack = QVBoxLayout()
+        self._columns.addLayout(self._grids[0])
+        self._columns.addLayout(self._stack)
+        self._grids[0].setRowStretch(self._grids[0].rowCount(), 1)
+        for grid in self._grids[1:]:
+            self._stack.addLayout(grid)
+        self._stack.addStretch(1)
         # At a large scale the list may be larger than the screen.
         self._scroll = QScrollArea()
         self._scroll.setWidget(self._body)
@@ -78,6 +84,7 @@ class ShortcutsDialog(QDialog):
             grid.setHorizontalSpacing(px(14))
             grid.setVerticalSpacing(px(6))
         self._columns.setSpacing(px(36))
+        self._stack.setSpacing(px(16))
         self._column.setContentsMargins(px(20), px(16), px(20), px(16))
         self._column.setSpacing(px(12))
         self._body.adjustSize()
