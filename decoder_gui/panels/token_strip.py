@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from decoder_gui.context import AppContext, Change
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.panels.base import Panel, Place, register
-from decoder_gui.viewdata.token_strip import EMPTY, build_status, build_token_strip
+from decoder_gui.viewdata.token_strip import EMPTY, ChipState, build_status, build_token_strip
 from decoder_gui.widgets.status_chips import StatusChips
 from decoder_gui.widgets.token_strip import TokenStrip
 from model.trace import Phase
@@ -38,7 +38,7 @@ class TokenStripPanel(Panel):
         self._row.addWidget(self.strip, 1)
         self._row.addWidget(self.chips, 0, Qt.AlignmentFlag.AlignVCenter)
         self.strip.token_chosen.connect(self.go_to)
-        self.chips.chip_clicked.connect(self.chip_clicked)
+        self.chips.chip_clicked.connect(self._on_chip)
 
     def redraw(self, changes: Change) -> None:
         context, moment = self.context, self.context.moment
@@ -67,3 +67,14 @@ class TokenStripPanel(Panel):
             last = trace.events_in(cell.step) - 1
             context.seek(Cursor(cell.step, min(here.operation, last)))
         context.select(query=position if cell.phase is Phase.PREFILL else None)
+
+    def _on_chip(self, name: str) -> None:
+        """Say what is behind a chip; a check that was never made is made now."""
+        context = self.context
+        chips = build_status(context.moment, context.checks, pending=context.checks_pending)
+        for chip in chips:
+            if chip.name == name:
+                context.notice.emit(chip.detail)
+                if chip.state is ChipState.WAITING and not context.checks_pending:
+                    context.run_checks()
+        self.chip_clicked.emit(name)

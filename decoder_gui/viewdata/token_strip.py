@@ -221,6 +221,5 @@ def _check_chip(name: str, results: Sequence[CheckResult | None], pending: bool)
         return StatusChip(name, f"✓ {name}", ChipState.GOOD, details)
     if pending:
         return StatusChip(name, f"{name}: checking…", ChipState.WAITING, "The check is running.")
-    return StatusChip(
-        name, f"{name}: not checked", ChipState.WAITING, "This has not been checked yet."
-    )
+    why = "Checking this model takes a while, so it waits until you ask: click to check now."
+    return StatusChip(name, f"{name}: not checked", ChipState.WAITING, why)

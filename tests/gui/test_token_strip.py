@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from decoder_gui.context import AppContext
+from decoder_gui.context import AppContext, Change
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.panels.token_strip import TokenStripPanel
 from decoder_gui.theme.palette import CONTRAST, DARK, LIGHT, Palette
@@ -103,9 +103,18 @@ def test_chips_follow_the_checks_and_tell_clicks(panel: TokenStripPanel, qtbot: 
         ("✓ causal", "good"),
         ("✓ cache = full pass", "good"),
     ]
+    sentences: list[str] = []
+    context.notice.connect(sentences.append)
     with qtbot.waitSignal(panel.chip_clicked) as heard:
         panel.chips.button("causal").click()
     assert heard.args == ["causal"]
+    assert "causal-weights" in sentences[0]
+    context.checks = ()
+    context.changed.emit(Change.CHECKS)
+    assert ("causal: not checked", "waiting") in panel.chips.shown()
+    panel.chips.button("causal").click()  # makes the check
+    settle(context)
+    assert ("✓ causal", "good") in panel.chips.shown()
     context.set_fault("no-mask", True)
     settle(context)
     shown = dict(panel.chips.shown())
