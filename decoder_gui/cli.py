@@ -32,15 +32,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status and never lets a traceback out."""
     try:
         arguments = parse(sys.argv[1:] if argv is None else list(argv))
-        return _COMMANDS[arguments.command](arguments)
+        status = _COMMANDS[arguments.command](arguments)
+        _flush_output()
+        return status
     except BadArguments as problem:
         return _refuse(str(problem))
     except BrokenPipeError:
-        # The reader of our output went away; point standard output somewhere harmless.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # its reader went away, which is its right
         return DONE
     except KeyboardInterrupt:
         return 130
+    except ImportError as problem:
+        from decoder_gui.display import why_not_imported
+
+        sentence = why_not_imported(problem)
+        if sentence is None:
+            raise
+        return _refuse(sentence)
     except Exception as problem:
         from model.errors import DecoderError
 
@@ -49,17 +57,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise
 
 
+def _flush_output() -> None:
+    """Find out now, and not when the interpreter ends, that output cannot be written."""
+    if sys.stdout is not None:  # it is where the caller closed it
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _discard_output()
+            raise
+
+
+def _discard_output() -> None:
+    """Point standard output somewhere harmless, for what is still buffered for it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _refuse(sentence: str) -> int:
     print(f"decoder-gui: {' '.join(sentence.split())}", file=sys.stderr)
     return WRONG_INPUT
 
 
 def _window(arguments: Arguments) -> int:
-    from decoder_gui.display import missing_qt_packages, why_no_display
+    from decoder_gui.display import why_no_display
 
-    missing = missing_qt_packages()
-    if missing:
-        return _refuse(f"Qt needs system libraries; install the packages {' '.join(missing)}")
     if arguments.run is None or arguments.window is None:
         raise BadArguments("nothing to show")
     snapshot = arguments.window.snapshot
@@ -74,7 +94,10 @@ def _window(arguments: Arguments) -> int:
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
     from decoder_gui.app import run_window
 
-    return run_window(arguments.run, arguments.window, snapshot)
+    status = run_window(arguments.run, arguments.window, snapshot)
+    if arguments.window.snapshot is not None:
+        print(arguments.window.snapshot.resolve())
+    return status
 
 
 def _trace(arguments: Arguments) -> int:

@@ -63,7 +63,6 @@ def take_snapshot(
     main_window.render(image)
     if not image.save(str(path)):
         raise Refused(f"{path} cannot be written")
-    print(path.resolve())
 
 
 def _start(context: AppContext, run: RunOptions) -> None:
