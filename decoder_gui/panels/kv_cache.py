@@ -51,7 +51,7 @@ class KvCachePanel(Panel):
         row.addWidget(self.larger)
         row.addWidget(self.again)
         row.addStretch(1)
-        self._scrolled = ScrolledColumn()
+        self._scrolled = ScrolledColumn(spacing=4)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(self._scrolled)
@@ -72,7 +72,7 @@ class KvCachePanel(Panel):
         self.again.clicked.connect(self._on_again)
 
     def sizeHint(self) -> QSize:
-        return QSize(self.context.style.px(306), self.context.style.px(212))
+        return QSize(self.context.style.px(306), self.context.style.px(231))
 
     @property
     def view(self) -> KvCacheView:

@@ -65,7 +65,7 @@ class NextTokenPanel(Panel):
             buttons.addWidget(button)
         buttons.addStretch(1)
         self._buttons = buttons
-        self._scrolled = ScrolledColumn()
+        self._scrolled = ScrolledColumn(spacing=4)
         column = self._scrolled.column
         column.addWidget(self.controls)
         column.addWidget(self.refusal)
@@ -85,7 +85,7 @@ class NextTokenPanel(Panel):
         self.many.clicked.connect(self._on_many)
 
     def sizeHint(self) -> QSize:
-        return QSize(self.context.style.px(306), self.context.style.px(410))
+        return QSize(self.context.style.px(306), self.context.style.px(391))
 
     @property
     def view(self) -> NextToken:
@@ -142,7 +142,7 @@ class NextTokenPanel(Panel):
         for label in (self.refusal, self.summary, self.branch):
             label.setFont(style.font(Face.SMALL))
         self._scrolled.set_style(style)
-        self._outer.setSpacing(style.px(8))
+        self._outer.setSpacing(style.px(6))
         self._buttons.setSpacing(style.px(8))
 
     def _show_settings(self, moment: Moment) -> None:

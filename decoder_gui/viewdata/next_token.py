@@ -337,6 +337,6 @@ def _branch_words(moment: Moment, taken: Choice | None, later: int) -> str:
         return ""
     by_hand = " by hand" if taken.by_hand else ""
     return (
-        f"Taken here{by_hand}: {_text(moment, taken.token_id)}. Taking a token drops "
+        f"Taken here{by_hand}: {_text(moment, taken.token_id)}; a fork drops "
         f"{plural(later, 'later step')}."
     )

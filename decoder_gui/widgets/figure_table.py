@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.kv_cache import Figure
 
-_ROW, _NOTE = 19, 15  # heights in pixels at scale 1
+_ROW, _NOTE = 18, 15  # heights in pixels at scale 1
 
 
 class FigureTable(QWidget):
@@ -74,7 +74,7 @@ class FigureTable(QWidget):
             painter.setFont(small)
             painter.setPen(style.colour("muted"))
             if figure.below:
-                note = QRect(0, top + style.px(_ROW - 2), width, style.px(_NOTE))
+                note = QRect(0, top + style.px(_ROW - 1), width, style.px(_NOTE))
                 painter.drawText(note, middle, of_small.elidedText(figure.note, elide, width))
             elif of_small.horizontalAdvance(figure.note) <= (rest := room - label - gap):
                 note = QRect(label + gap, top, rest, height)

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.kv_cache import KvCacheView
 
-_BAR, _LEGEND = 16, 20  # heights in pixels at scale 1
+_BAR, _LEGEND = 15, 18  # heights in pixels at scale 1
 
 
 class OccupancyGauge(QWidget):

@@ -21,7 +21,7 @@ from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.next_token import BarRow, NextToken
 from decoder_gui.widgets import bar_marks
 
-_LEAST_ROW, _MOST_ROW = 21, 34  # pixels at scale 1
+_LEAST_ROW, _MOST_ROW = 20, 34  # pixels at scale 1
 _TAKE = frozenset({Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space})
 _OWN = _TAKE | {Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Home, Qt.Key.Key_End}
 
@@ -109,11 +109,11 @@ class ProbabilityBars(QAbstractScrollArea):
         return width * min(1.0, probability / self._view.full_width)
 
     def sizeHint(self) -> QSize:
-        # Six rows are the least; the panel gives it whatever else there is.
-        return QSize(self._style.px(300), self._style.px(_LEAST_ROW * 6) + self._head_height())
+        # Five rows are the least; the panel gives it whatever else there is.
+        return QSize(self._style.px(300), self._style.px(_LEAST_ROW * 5) + self._head_height())
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(self._style.px(160), self._style.px(_LEAST_ROW * 6) + self._head_height())
+        return QSize(self._style.px(160), self._style.px(_LEAST_ROW * 5) + self._head_height())
 
     # --- geometry -----------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class ProbabilityBars(QAbstractScrollArea):
             centre = QPointF(left + width / 2, rect.center().y() + 1.0)
             bar_marks.landing(painter, style, centre)
         if row.taken:
-            self._paint_tag(painter, columns, rect, "taken")
+            self._paint_tag(painter, columns, row, rect, "taken")
 
     def _paint_bar(self, painter: QPainter, columns: _Columns, row: BarRow, rect: QRect) -> None:
         style = self._style
@@ -257,13 +257,18 @@ class ProbabilityBars(QAbstractScrollArea):
         if row.observed is not None:
             bar_marks.observed(painter, style, long(row.observed))
 
-    def _paint_tag(self, painter: QPainter, columns: _Columns, rect: QRect, word: str) -> None:
+    def _paint_tag(
+        self, painter: QPainter, columns: _Columns, row: BarRow, rect: QRect, word: str
+    ) -> None:
+        """A word in the bar's lane that hides no mark: beside a short bar, within a long one."""
         style = self._style
         font = style.font(Face.TINY)
         metrics = QFontMetrics(font)
         width, height = metrics.horizontalAdvance(word) + style.px(8), style.px(14)
-        right = columns.bar[0] + columns.bar[1]
-        plate = QRectF(right - width, rect.center().y() + 1 - height / 2, width, height)
+        first_mark = self.bar_length(min(row.raw, row.tempered, row.final or row.raw))
+        inside = first_mark > width + style.px(8)
+        left = columns.bar[0] + (style.px(4) if inside else columns.bar[1] - width)
+        plate = QRectF(left, rect.center().y() + 1 - height / 2, width, height)
         painter.setBrush(style.colour("panel"))
         painter.setPen(QPen(style.colour("border_strong"), 1))
         painter.drawRoundedRect(plate, style.px(3), style.px(3))

@@ -128,7 +128,7 @@ class SamplingControls(QWidget):
         self.seed.set_style(style)
         self.seed.setFixedHeight(px(22))
         self.seed.setFixedWidth(px(76))
-        self._column.setSpacing(px(2))
+        self._column.setSpacing(px(1))
         self._details_column.setSpacing(px(2))
         self._seed_row.setHorizontalSpacing(px(6))
 

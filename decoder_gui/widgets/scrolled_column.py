@@ -9,11 +9,12 @@ from decoder_gui.theme.style import Style
 
 
 class ScrolledColumn(QScrollArea):
-    """:attr:`column` is the layout to put widgets in."""
+    """:attr:`column` is the layout to put widgets in, ``spacing`` pixels apart at scale 1."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, spacing: int = 6, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._style = Style()
+        self._spacing = spacing
         self._content = QWidget()
         self.column = QVBoxLayout(self._content)
         self.column.setContentsMargins(0, 0, 0, 0)
@@ -27,7 +28,7 @@ class ScrolledColumn(QScrollArea):
 
     def set_style(self, style: Style) -> None:
         self._style = style
-        self.column.setSpacing(style.px(6))
+        self.column.setSpacing(style.px(self._spacing))
         self._on_range(0, self.verticalScrollBar().maximum())
 
     def minimumSizeHint(self) -> QSize:
