@@ -71,10 +71,11 @@ def decoder_operations(blueprint: Blueprint, run: Code, block: Code) -> tuple[Op
             outputs=("logits",),
             inputs=("ln_final",),
             axes=("batch", "pos", "vocab"),
-            formula="l = y·Eᵀ" if blueprint.tied else "l = y·Uᵀ",
+            formula="l = y·W_U",
             sentence="One dot product per token of the vocabulary, "
             f"{blueprint.shape.vocabulary:,} of them, gives each token's score as the next one; "
-            "only the last position's choose anything.",
+            "only the last position's choose anything."
+            + (" W_U is the embedding, transposed." if blueprint.tied else ""),
             function=run,
             mark="logits = linear(",
         ),
@@ -174,11 +175,11 @@ def _block_operations(blueprint: Blueprint, layer: int, block: Code) -> Iterator
     )
     yield operation(
         "attn.scores",
-        "Scores q·kᵀ/√d",
+        "Scores q·k/√d",
         Kind.SCORES,
         inputs=("attn.q", "attn.k"),
         axes=SQUARE,
-        formula=f"s = q·kᵀ / √{shape.head_dim}",
+        formula=f"s = q·k / √{shape.head_dim}",
         sentence=f"Each head compares each query with its own key and those before it, {{keys}} "
         f"at most, by a dot product of {shape.head_dim} numbers; a later key is masked and scores "
         "−∞.",

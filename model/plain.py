@@ -150,10 +150,7 @@ def causal_scores(queries: Matrix, keys: Matrix, scale: float) -> Matrix:
     the very token that it is asked for, and its loss is splendid and worth nothing.
     """
     return [
-        [
-            dot(query, key) * scale if at <= position else -math.inf
-            for at, key in enumerate(keys)
-        ]
+        [dot(query, key) * scale if at <= position else -math.inf for at, key in enumerate(keys)]
         for position, query in enumerate(queries)
     ]
 

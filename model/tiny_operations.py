@@ -97,13 +97,13 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         name="blocks.0.attn.scores",
-        label="Scores q·kᵀ/√d",
+        label="Scores q·k/√d",
         kind=Kind.SCORES,
         layer=0,
         outputs=("blocks.0.attn.scores",),
         inputs=("blocks.0.attn.q", "blocks.0.attn.k"),
         axes=_SQUARE,
-        formula="s = q·kᵀ / √2",
+        formula="s = q·k / √2",
         sentence="A dot product compares each query with its own key and those before it, {keys} "
         "at most; the division by √2 keeps scores from growing with the width of the head.",
         function=tiny.attention,

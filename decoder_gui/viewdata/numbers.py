@@ -83,6 +83,14 @@ def format_nats(value: float) -> str:
     return f"{format_value(value, 2)} nats"
 
 
+def format_log_probability(value: float) -> str:
+    """A log-probability in nats to two decimals, ``-0.26``; the one number that may read ``-0.00``.
+
+    Nearly certain tokens are common in a row of them, and powers of ten would drown the others.
+    """
+    return f"{value:.2f}" if math.isfinite(value) else format_value(value)
+
+
 def format_seconds(seconds: float) -> str:
     """A duration: ``0.4 ms``, ``12.5 ms``, ``1.3 s``."""
     return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from operator import is_
 
 from decoder_gui.viewdata.moment import Moment
-from decoder_gui.viewdata.numbers import format_exact, format_value
+from decoder_gui.viewdata.numbers import format_exact, format_log_probability
 from model.checks import CheckResult
 from model.tokenizers import Piece
 from model.trace import Phase, Step
@@ -141,7 +141,7 @@ def _cells(moment: Moment, before: tuple[TokenCell, ...]) -> tuple[TokenCell, ..
             if old is not None and _same(old, piece, number, step.index, by_hand):
                 cells.append(old)
                 continue
-            shown = "" if number is None else format_value(number, 2)
+            shown = "" if number is None else format_log_probability(number)
             cells.append(
                 TokenCell(
                     position=position,

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QHBoxLayout,
     QLabel,
+    QLayout,
     QMenu,
     QSizePolicy,
     QWidget,
@@ -198,6 +199,8 @@ class Transport(QWidget):
         row.addWidget(self._busy_side, 1)
         for widget in (self._balance, self._busy_side):
             widget.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        # The row may be narrower than all of its buttons: see _fit.
+        row.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         self._row = row
 
     def _restyle(self, style: Style) -> None:
@@ -218,6 +221,27 @@ class Transport(QWidget):
         widest = max((format_rate(rate) for rate in RATES), key=len)
         self.rate.set_content("", note=widest, after=Glyph.DOWN)
         self.rate.setFixedWidth(self.rate.sizeHint().width())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._style.px(320), self._row.sizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        """Leave out what has a key of its own, the least needed first, until the rest fits."""
+        chosen = self.granularities[self._view.granularity]
+        others = [button for button in self.granularities.values() if button is not chosen]
+        for button in self.buttons:
+            if button is not self.cancel:
+                button.show()
+        room = self.width() - self._row.contentsMargins().left() * 2
+        for group in ([self.first, self.last], [self.rate], others, [chosen], [self.run]):
+            self._centre.invalidate()
+            if self._centre.sizeHint().width() <= room:
+                break
+            for button in group:
+                button.hide()
 
     def _refresh(self) -> None:
         view = self._view
@@ -240,6 +264,7 @@ class Transport(QWidget):
         for widget in (self.busy_line, self.cancel):
             widget.setVisible(bool(view.busy))
         self.busy_line.set_progress(view.busy, view.fraction)
+        self._fit()
 
 
 def _reserve(button: IconButton, contents: list[tuple[str, Glyph]]) -> None:

@@ -60,7 +60,7 @@ def test_the_row_in_hand_is_marked_and_its_neighbours_are_done_or_to_come(
     go(panel, 5, "blocks.2.attn.pattern")
     found = rows(panel)
     assert [row.label for row in panel.tree.shown_rows() if row.current] == ["Softmax"]
-    assert found["Scores q·kᵀ/√d"].progress is Progress.DONE
+    assert found["Scores q·k/√d"].progress is Progress.DONE
     assert found["Weighted values"].progress is Progress.TO_COME
     assert (found["Block 1"].opened, found["Block 2"].opened) == (False, True)
     moment = panel.context.moment

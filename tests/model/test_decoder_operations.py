@@ -22,7 +22,7 @@ def test_the_labels_of_a_block_in_order() -> None:
         "LayerNorm",
         "Q, K, V",
         "Append K, V to cache",
-        "Scores q·kᵀ/√d",
+        "Scores q·k/√d",
         "Softmax",
         "Weighted values",
         "Output projection",

@@ -49,7 +49,7 @@ def test_labels_are_in_the_order_of_the_arithmetic(engine: TinyEngine) -> None:
         "RMSNorm",
         "Q, K, V",
         "Append K, V to cache",
-        "Scores q·kᵀ/√d",
+        "Scores q·k/√d",
         "Softmax",
         "Weighted values",
         "Output projection",
