@@ -82,6 +82,7 @@ class OperationTree(QAbstractScrollArea):
         self._opened: set[int] = set()  # by the user
         self._closed: set[int] = set()  # by the user, while open by itself
         self._rows: tuple[ShownRow, ...] = ()
+        self._elided: dict[tuple[str, str, int, bool, int], tuple[str, str]] = {}
         self._focused = 0
         self._hovered = -1
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -105,6 +106,8 @@ class OperationTree(QAbstractScrollArea):
         self._lay_out()
         current = next((i for i, row in enumerate(self._rows) if row.current), None)
         if current is not None:
+            if self._focused != current and self.hasFocus():
+                self.viewport().update(self.row_rect(self._focused))
             self._focused = current
             self.setAccessibleDescription(self._rows[current].words)
             self._reveal(current)
@@ -133,9 +136,10 @@ class OperationTree(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
-        first = max(0, self.verticalScrollBar().value() // self._height)
-        count = self.viewport().height() // self._height + 2
-        for index in range(first, min(first + count, len(self._rows))):
+        scrolled = self.verticalScrollBar().value()
+        first = max(0, (event.rect().top() + scrolled) // self._height)
+        last = (event.rect().bottom() + scrolled) // self._height
+        for index in range(first, min(last + 1, len(self._rows))):
             self._paint_row(painter, index)
 
     def _paint_row(self, painter: QPainter, index: int) -> None:
@@ -172,7 +176,7 @@ class OperationTree(QAbstractScrollArea):
             )
             right -= px(MARK)
 
-        label, detail = self._texts(row, index)
+        label, detail = self._texts(row)
         area = QRect(px(TEXT) + indent, rect.y(), right - px(TEXT) - indent, rect.height())
         painter.setPen(colour(text))
         painter.setFont(self._strong if row.current else self._body)
@@ -184,8 +188,15 @@ class OperationTree(QAbstractScrollArea):
             painter.setFont(self._mono)
             painter.drawText(area, flags | Qt.AlignmentFlag.AlignRight, detail)
 
-    def _texts(self, row: ShownRow, index: int) -> tuple[str, str]:
+    def _texts(self, row: ShownRow) -> tuple[str, str]:
         """Label and detail, elided to fit beside each other; the label gives way first."""
+        key = (row.label, row.detail, row.depth, row.current, self.viewport().width())
+        found = self._elided.get(key)
+        if found is None:
+            found = self._elided[key] = self._fitted(row)
+        return found
+
+    def _fitted(self, row: ShownRow) -> tuple[str, str]:
         px = self._style.px
         metrics = self._strong_metrics if row.current else self._body_metrics
         room = self.viewport().width() - px(TEXT) - row.depth * px(INDENT) - 2 * px(RIGHT)
@@ -220,7 +231,7 @@ class OperationTree(QAbstractScrollArea):
             index = self._row_at(event.pos())
             row = self._rows[index] if index >= 0 else None
             whole = "" if row is None else f"{row.label}  {row.detail}".strip()
-            cut = row is not None and self._texts(row, index) != (row.label, row.detail)
+            cut = row is not None and self._texts(row) != (row.label, row.detail)
             QToolTip.showText(event.globalPos(), whole if cut else "", self.viewport())
             return True
         if event.type() is QEvent.Type.Leave:
@@ -303,7 +314,7 @@ class OperationTree(QAbstractScrollArea):
 
     def _lay_out(self) -> None:
         """Work out the visible rows of the view in hand."""
-        before = len(self._rows)
+        before = self._rows
         rows: list[ShownRow] = []
         for row in self._view.rows if self._view else ():
             if isinstance(row, OperationRow):
@@ -317,10 +328,19 @@ class OperationTree(QAbstractScrollArea):
                 rows.extend(_operation(each, 1) for each in row.operations)
         self._rows = tuple(rows)
         self._focused = max(0, min(self._focused, len(rows) - 1))
-        if len(rows) != before:
+        if len(rows) != len(before):
             self.updateGeometry()
             self.resized.emit()
+            self._update_all()
+        else:
+            # One step changes two rows, and only these are painted again.
+            for index, (old, new) in enumerate(zip(before, rows, strict=True)):
+                if old is not new and old != new:
+                    self.viewport().update(self.row_rect(index))
         self._set_range()
+
+    def _update_all(self) -> None:
+        self._elided.clear()
         self.viewport().update()
 
     def _set_range(self) -> None:
@@ -353,6 +373,7 @@ class OperationTree(QAbstractScrollArea):
         )
         self.updateGeometry()
         self.resized.emit()
+        self._update_all()
 
 
 def _operation(row: OperationRow, depth: int) -> ShownRow:

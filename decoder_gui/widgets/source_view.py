@@ -9,6 +9,7 @@ from PySide6.QtGui import QFontMetrics, QHelpEvent, QPainter, QPaintEvent, QResi
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolTip, QVBoxLayout, QWidget
 
 from decoder_gui.theme.style import Face, Style
+from decoder_gui.widgets.copyable_label import CopyableLabel
 from model.operations import SourceLines
 
 LINE, PAD, RADIUS, SIDE = 18, 6, 6, 8
@@ -146,14 +147,9 @@ class SourceView(QWidget):
         self.heading = QLabel("Source")
         self.file = QLabel()
         self.code = CodeLines()
-        self.formula = QLabel()
-        self.sentence = QLabel()
+        self.formula = CopyableLabel()
+        self.sentence = CopyableLabel()
         self._style: Style | None = None
-        for label in (self.formula, self.sentence):
-            label.setWordWrap(True)
-            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-            label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-            label.setTextFormat(Qt.TextFormat.PlainText)
         self.formula.setAccessibleName("Formula of the operation in hand")
         self.sentence.setAccessibleName("What the operation in hand does")
         self.heading.setProperty("kind", "muted")
@@ -170,6 +166,12 @@ class SourceView(QWidget):
         self._layout.addWidget(self.formula)
         self._layout.addWidget(self.sentence)
         self._layout.addStretch(0)
+
+    def minimumSizeHint(self) -> QSize:
+        # The longest word of a formula or a file's name must not change the panel's least width:
+        # all docks would be arranged again at every step.
+        px = (self._style or Style()).px
+        return QSize(px(150), super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QImage
 
 from decoder_gui.theme.palette import Palette, ThemeName
 from decoder_gui.widgets.viridis import is_light, viridis
@@ -24,7 +24,7 @@ _ENDS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ValueColours:
     """A scale's colours and whether each is light, so that text on it must be dark."""
 
@@ -58,6 +58,15 @@ def diverging(palette: Palette) -> ValueColours:
             )
         )
     return _scale(blended)
+
+
+@lru_cache(maxsize=8)
+def band(scale: ValueColours) -> QImage:
+    """A scale as an image of one line, to be stretched."""
+    image = QImage(STEPS, 1, QImage.Format.Format_RGB32)
+    for x, colour in enumerate(scale.colours):
+        image.setPixelColor(x, 0, colour)
+    return image
 
 
 def _scale(colours: list[QColor]) -> ValueColours:

@@ -163,29 +163,29 @@ class ValueGrid(QAbstractScrollArea):
         px, colour = self._style.px, self._style.colour
         values, masked = view.row_values(view.row), view.row_masked(view.row)
         scale = self._scale()
-        number, name = self._style.font(Face.MONO_SMALL), self._style.font(Face.SMALL)
-        name.setPixelSize(px(11))
-        metrics = QFontMetrics(name)
+        number, bold = self._style.font(Face.MONO_SMALL), self._style.font(Face.MONO_STRONG)
         centre = Qt.AlignmentFlag.AlignHCenter | Qt.AlignmentFlag.AlignVCenter
+        gap, top, high, line, under = px(GAP), px(2), px(BOX), px(NUMBER), px(1)
+        text, muted = colour("text"), colour("muted")
         for column in columns:
             rect = self.cell_rect(view.row, column)
             value, hidden = float(values[column]), masked is not None and bool(masked[column])
-            box = QRectF(rect.x(), rect.y() + px(2), rect.width() - px(GAP), px(BOX))
+            wide = rect.width() - gap
+            box = QRectF(rect.x(), rect.y() + top, wide, high)
             self._paint_box(painter, box, value, hidden, scale)
             if column == view.column:
                 self._outline(painter, box)
             wrong = not hidden and not isfinite(value)
-            role = "bad" if wrong else "faint" if hidden else "text"
-            painter.setPen(colour(role))
-            painter.setFont(self._style.font(Face.MONO_STRONG) if wrong else number)
-            below = QRect(rect.x(), round(box.bottom()) + px(1), round(box.width()), px(NUMBER))
+            painter.setPen(colour("bad") if wrong else colour("faint") if hidden else text)
+            painter.setFont(bold if wrong else number)
+            below = QRect(rect.x(), rect.y() + top + high + under, wide, line)
             painter.drawText(below, centre, view.text_of(value, masked=hidden))
-            painter.setPen(colour("muted"))
-            painter.setFont(name)
-            label = metrics.elidedText(
-                view.labels[column], Qt.TextElideMode.ElideRight, rect.width() - px(GAP)
+            painter.setPen(muted)
+            painter.setFont(self._names)
+            label = self._name_metrics.elidedText(
+                view.labels[column], Qt.TextElideMode.ElideRight, wide
             )
-            painter.drawText(below.translated(0, px(NUMBER - 1)), centre, label)
+            painter.drawText(below.translated(0, line - under), centre, label)
 
     def _paint_cells(
         self, painter: QPainter, view: ValuesView, rows: range, columns: range
