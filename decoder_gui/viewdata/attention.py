@@ -66,10 +66,14 @@ class Readout:
     details: str
 
     @property
+    def headline_text(self) -> str:
+        """The headline as plain text."""
+        return " ".join(part for part, _ in self.headline)
+
+    @property
     def text(self) -> str:
         """All of it as plain text."""
-        words = " ".join(part for part, _ in self.headline)
-        return f"{words} · {self.details}" if self.details else words
+        return " · ".join(part for part in (self.headline_text, self.details) if part)
 
 
 @dataclass(frozen=True, eq=False)

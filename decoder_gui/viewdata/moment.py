@@ -10,7 +10,7 @@ from decoder_gui.debugger.run import Run
 from decoder_gui.viewdata.weights import Weights
 from model.checkpoints import LoadedModel
 from model.engine import Array
-from model.errors import NonFiniteLogits
+from model.errors import FaultNotPossible, NonFiniteLogits
 from model.operations import Operation
 from model.sampling import Candidate, Distribution, SamplingConfig, top_candidates
 from model.shape import ModelShape
@@ -155,7 +155,7 @@ def build_moment(
         try:
             shown = run.distribution(cursor.step, sampling)
             picked = run.landing(cursor.step, sampling)
-        except NonFiniteLogits as problem:
+        except (NonFiniteLogits, FaultNotPossible) as problem:
             refusal = str(problem)
         else:
             if shown is not None and picked is not None:

@@ -100,6 +100,11 @@ class AttentionMatrix(QWidget):
         return self._hovered
 
     @property
+    def canvas(self) -> MatrixCanvas | None:
+        """What draws the cells and receives the mouse, once it is there."""
+        return self._canvas
+
+    @property
     def ready(self) -> bool:
         """Whether pyqtgraph has been imported and draws."""
         return self._canvas is not None
@@ -196,7 +201,8 @@ class AttentionMatrix(QWidget):
             query = min(max(view.selected[0] + down, 0), most)
             of = min(max(view.selected[1] + right, 0), most)
             self._on_moved(self._geometry.showing(query, of))
-            self.cell_chosen.emit(query, of)
+            if (query, of) != self._chosen:  # at an edge; choosing again would let go
+                self.cell_chosen.emit(query, of)
         elif key is Qt.Key.Key_0 and not event.modifiers():
             self.show_all()
         elif key is Qt.Key.Key_Escape:

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata.attention import AttentionView
-from decoder_gui.viewdata.attention_store import STEPS, shrink
+from decoder_gui.viewdata.attention_store import STEPS, Codes, shrink
 from decoder_gui.widgets.hatching import fill_hatched
 from decoder_gui.widgets.matrix_geometry import MatrixGeometry
 from decoder_gui.widgets.matrix_painting import (
@@ -176,6 +176,12 @@ class MatrixCanvas(pg.GraphicsView):  # type: ignore[misc]
         codes = shrink(view.codes, factor)
         self._image.setImage(codes, autoLevels=False, levels=(0, 255))
         self._image.setRect(QRectF(0, 0, codes.shape[1] * factor, codes.shape[0] * factor))
+
+    @property
+    def drawn_codes(self) -> Codes | None:
+        """What the image holds: one code a cell, or the largest of several cells."""
+        codes: Codes | None = self._image.image
+        return codes
 
     def set_pointers(self, pointers: Pointers) -> None:
         if pointers != self.pointers:
