@@ -28,7 +28,7 @@ from decoder_gui.viewdata.forward_pass import (
 from decoder_gui.widgets.marks import Mark, draw_mark
 
 ROW, MARK, RADIUS = 22, 9, 4
-LEFT, INDENT, TEXT, RIGHT, GAP = 6, 16, 26, 6, 8
+LEFT, INDENT, TEXT, RIGHT, GAP = 6, 14, 25, 6, 6
 LEAST_ROWS = 6
 KEYS = {
     Qt.Key.Key_Up,

@@ -387,9 +387,14 @@ class ValueGrid(QAbstractScrollArea):
         across.setRange(0, max(0, wide))
         across.setPageStep(max(1, room.width()))
         across.setSingleStep(self._style.px(40))
-        down.setRange(0, max(0, size.height() - room.height()))
+        most, single = size.height() - room.height(), self._style.px(CELL)
+        if isinstance(self._layout, RowLayout):
+            # Whole lines only: half a number at the top would be read as another one.
+            single = self._layout.line
+            most = (self._layout.lines - max(1, room.height() // single)) * single
+        down.setRange(0, max(0, most))
         down.setPageStep(max(1, room.height()))
-        down.setSingleStep(self._style.px(CELL))
+        down.setSingleStep(single)
 
     def _reveal(self) -> None:
         """Scroll as little as it takes to see the chosen cell."""
@@ -402,7 +407,9 @@ class ValueGrid(QAbstractScrollArea):
             across.setValue(rect.left())
         elif rect.right() > area.right():
             across.setValue(rect.right() - area.width() + 1)
-        if rect.top() < area.top():
+        if rect.top() < area.top() or (
+            isinstance(layout, RowLayout) and rect.bottom() > area.bottom()
+        ):
             down.setValue(rect.top())
         elif rect.bottom() > area.bottom():
             down.setValue(rect.bottom() - area.height() + 1)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.session import Session
 from decoder_gui.panels.values import ValuesPanel
 from decoder_gui.viewdata.values import ValuesView
 from tests.gui.conftest import settle
@@ -205,6 +208,35 @@ def test_a_fault_is_named_where_the_number_is_not_what_it_should_be(
     assert "NaN" in panel.arithmetic.problem.text()
     row = view_of(panel).row
     assert panel.grid.colour_of(row, 0) is None
+
+
+def test_a_block_that_was_not_kept_is_recomputed(
+    qtbot: QtBot, make_context: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = make_context("stories", "Once upon a time", tokens=3)
+    monkeypatch.setitem(Session.__init__.__kwdefaults__, "budget", 0)
+    context = make_context("stories", "Once upon a time", tokens=3)
+    panel = shown(qtbot, context)
+    for operation in ("blocks.1.attn.scores", "blocks.2.attn.z", "blocks.3.mlp.out"):
+        view = go(panel, 2, operation)
+        assert view.missing is not None
+        assert "ecomputing" in panel.arithmetic.lines.text()
+        # Scores and values read keys of earlier steps, which are recomputed one by one.
+        qtbot.waitUntil(lambda: view_of(panel).derivation is not None, timeout=10_000)
+        assert whole.trace is not None
+        kept = whole.trace.array(2, operation)
+        assert kept is not None
+        np.testing.assert_array_equal(view_of(panel).array, kept[0])
+        assert panel.grid.shown_cells()
+        worked = view_of(panel).derivation
+        assert worked is not None, view_of(panel).without
+        assert worked.agrees
+
+
+def test_the_arithmetic_can_be_copied(panel: ValuesPanel) -> None:
+    go(panel, 4, "blocks.2.attn.pattern")
+    panel.arithmetic.lines.copy_action.trigger()
+    assert QGuiApplication.clipboard().text() == panel.arithmetic.lines.text()
 
 
 def test_a_large_matrix_paints_only_what_is_in_sight(panel: ValuesPanel) -> None:
