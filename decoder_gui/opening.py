@@ -48,7 +48,8 @@ def take_snapshot(
     Raises:
         DecoderError: they cannot be carried out, or the file cannot be written.
     """
-    main_window.resize(QSize(*(window.size or (1440, 900))))
+    size = QSize(*(window.size or (1440, 900)))
+    main_window.resize(size)
     _start(context, run)
     if window.projector and main_window.workspace is not None:
         main_window.workspace.set_projector(True)
@@ -56,6 +57,7 @@ def take_snapshot(
         main_window.workspace.arrangement.share_out()
     _stand(context, window)
     wait_until(lambda: context.idle and not context.checks_pending)
+    main_window.resize(size)
     turns = iter(range(SETTLING_TURNS))
     wait_until(lambda: next(turns, None) is None)
     image = QImage(main_window.size(), QImage.Format.Format_ARGB32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QApplication, QDialog, QLabel, QMenu, QVBoxLayout, QWidget
 
@@ -79,6 +79,7 @@ class Workspace(QWidget):
         # all of them together, enlarged, would push the window beyond its screen.
         if on and not self.context.style.projector:
             self.arrangement.maximise("attention")
+            QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
         self.context.set_projector(on)
         if not on:
             self.arrangement.restore()
