@@ -24,7 +24,7 @@ def numbers(*size: int, seed: int = 0) -> Floats:
     return np.random.default_rng(seed).standard_normal(size, dtype=np.float32)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 300), st.integers(0, 300), st.sampled_from([0, 1, 2, 150, None]))
 def test_a_query_sees_itself_what_came_before_and_the_lookahead(
     queries: int, earlier: int, lookahead: int | None

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
@@ -285,3 +287,25 @@ def test_a_tokenizer_larger_than_the_model(folder: Path) -> None:
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(CheckpointError, match=r"tokenizer.json: not a tokenizer"):
         open_checkpoint(folder)
+
+
+@settings(max_examples=80)
+@given(st.data())
+def test_a_few_changed_bytes_give_a_model_or_a_refusal(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("changed")
+    shutil.copytree(GOLDEN / "tied", folder, dirs_exist_ok=True)
+    path = folder / data.draw(st.sampled_from(["config.json", "model.safetensors"]))
+    content = bytearray(path.read_bytes())
+    header = min(len(content), 3_000)
+    for place in data.draw(st.lists(st.integers(0, header - 1), min_size=1, max_size=3)):
+        content[place : place + data.draw(st.integers(0, 4))] = data.draw(st.binary(max_size=4))
+    path.write_bytes(content)
+    try:
+        loaded = open_checkpoint(folder)
+    except CheckpointError as refusal:
+        assert "\n" not in str(refusal)
+    else:
+        assert loaded.engine.shape.depth == 2
+    shutil.rmtree(folder)

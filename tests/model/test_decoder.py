@@ -103,7 +103,7 @@ def test_blocks_of_queries_leave_no_seam(count: int) -> None:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(1, 3))
 def test_chunks_and_single_tokens_give_what_one_pass_gives(chunks: list[int], batch: int) -> None:
     decoder = odd_decoder()
