@@ -302,10 +302,10 @@ def test_a_few_changed_bytes_give_a_model_or_a_refusal(
     for place in data.draw(st.lists(st.integers(0, header - 1), min_size=1, max_size=3)):
         content[place : place + data.draw(st.integers(0, 4))] = data.draw(st.binary(max_size=4))
     path.write_bytes(content)
+    said = ""
     try:
-        loaded = open_checkpoint(folder)
+        assert open_checkpoint(folder).engine.shape.depth == 2
     except CheckpointError as refusal:
-        assert "\n" not in str(refusal)
-    else:
-        assert loaded.engine.shape.depth == 2
+        said = str(refusal)
+    assert "\n" not in said
     shutil.rmtree(folder)
