@@ -28,7 +28,7 @@ from decoder_gui.viewdata.forward_pass import (
 from decoder_gui.widgets.marks import Mark, draw_mark
 
 ROW, MARK, RADIUS = 22, 9, 4
-LEFT, INDENT, TEXT, RIGHT, GAP = 6, 14, 25, 6, 6
+LEFT, INDENT, TEXT, RIGHT, GAP = 6, 14, 25, 6, 4
 LEAST_ROWS = 6
 KEYS = {
     Qt.Key.Key_Up,
@@ -199,7 +199,7 @@ class OperationTree(QAbstractScrollArea):
     def _fitted(self, row: ShownRow) -> tuple[str, str]:
         px = self._style.px
         metrics = self._strong_metrics if row.current else self._body_metrics
-        room = self.viewport().width() - px(TEXT) - row.depth * px(INDENT) - 2 * px(RIGHT)
+        room = self.viewport().width() - px(TEXT) - row.depth * px(INDENT) - px(RIGHT)
         detail = self._mono_metrics.elidedText(
             row.detail, Qt.TextElideMode.ElideRight, int(room * 0.62)
         )

@@ -214,7 +214,9 @@ def test_a_block_that_was_not_kept_is_recomputed(
     qtbot: QtBot, make_context: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = make_context("stories", "Once upon a time", tokens=3)
-    monkeypatch.setitem(Session.__init__.__kwdefaults__, "budget", 0)
+    defaults = Session.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "budget", 0)
     context = make_context("stories", "Once upon a time", tokens=3)
     panel = shown(qtbot, context)
     for operation in ("blocks.1.attn.scores", "blocks.2.attn.z", "blocks.3.mlp.out"):
