@@ -220,13 +220,14 @@ def build_attention(
     existing = tuple(store.rows_computed(moment, at) for at in range(shape.depth))
     selection = (moment.selection.query, moment.selection.key)
     key = (layer, head, step, existing, selection)
-    if isinstance(store.latest, AttentionView) and store.latest_key == key:
-        return store.latest
+    latest = store.latest if isinstance(store.latest, AttentionView) else None
+    if latest is not None and store.latest_key == key:
+        return latest
     store.look_at(layer)
     rows, weights, codes, not_kept = _compose(moment, store, layer, head, positions)
     store.check(moment)
     mosaic, factor = store.mosaic(moment)
-    labels = token_labels(moment, positions)
+    labels = token_labels(moment, positions, latest.labels if latest else ())
     decoded = (label.position for label in labels if label.phase is Phase.DECODE)
     found = list(store.leaks(moment))
     leaking = np.zeros((shape.depth, shape.num_heads), np.bool_)

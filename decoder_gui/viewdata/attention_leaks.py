@@ -57,11 +57,16 @@ class Leak:
     sentence: str
 
 
-def token_labels(moment: Moment, positions: int) -> tuple[TokenLabel, ...]:
-    """Labels of the first positions; a leading ``␣`` is left out where something follows it."""
-    labels: list[TokenLabel] = []
+def token_labels(
+    moment: Moment, positions: int, known: tuple[TokenLabel, ...] = ()
+) -> tuple[TokenLabel, ...]:
+    """Labels of the first positions; a leading ``␣`` is left out where something follows it.
+
+    ``known`` are labels of the same run that need not be made again.
+    """
+    labels = list(known[:positions])
     for step in moment.trace.steps:
-        for position in range(step.first, min(step.last, positions)):
+        for position in range(max(step.first, len(labels)), min(step.last, positions)):
             text = moment.pieces[position].text
             shown = text[1:] if text.startswith("␣") and len(text) > 1 else text
             labels.append(TokenLabel(position, shown, step.phase))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ LEAK_TOLERANCE = 1e-9
 """Attention weights above the diagonal are leaks when larger than this."""
 THUMBNAIL_SIDE = 64
 """Most cells along a thumbnail's side; more positions are shrunk by maximum."""
+PARTIALS_KEPT = 2048
 
 
 def encode(weights: Array, first: int = 0) -> Codes:
@@ -123,6 +124,7 @@ class _Pictures:
     cells: Codes
     filled: _Done
     bottom: list[int]  # per layer: one past the last row filled
+    partial: dict[tuple[int, int], Codes] = field(default_factory=dict)  # (layer, rows computed)
 
 
 class PatternStore:
@@ -182,6 +184,7 @@ class PatternStore:
         self._kept = {step: array for step, array in self._kept.items() if step < steps}
         for factor, pictures in self._pictures.items():
             block = first // factor
+            pictures.partial.clear()
             pictures.cells[:, block:] = NOTHING
             untouched = (step.index for step in self._steps if step.last > block * factor)
             pictures.filled.forget(next(untouched, len(self._steps)))
@@ -272,7 +275,9 @@ class PatternStore:
             rows = self.rows_computed(moment, layer)
             view[layer, -(-rows // factor) :] = NOTHING
             if bottom > rows and rows % factor:
-                self._partial(moment, view[layer], factor, layer, rows)
+                last = self._partial(moment, pictures, factor, layer, rows)
+                view[layer, rows // factor] = NOTHING
+                view[layer, rows // factor, :, : last.shape[1]] = last
         return view, factor
 
     def _fill(
@@ -286,20 +291,41 @@ class PatternStore:
         pictures.filled.add((step, layer))
         pictures.bottom[layer] = max(pictures.bottom[layer], self._steps[step].last)
 
-    def _partial(self, moment: Moment, cells: Codes, factor: int, layer: int, rows: int) -> None:
-        """Redo the last block row of a layer: later positions are part of the one in store."""
-        block = rows // factor
-        cells[block] = NOTHING
+    def _partial(
+        self, moment: Moment, pictures: _Pictures, factor: int, layer: int, rows: int
+    ) -> Codes:
+        """The last block row at a cursor, (head, key); later positions are part of the stored one.
+
+        It is what stepping back needs again and again, so it is kept.
+        """
+        found = pictures.partial.get((layer, rows))
+        if found is not None:
+            return found
+        first = rows // factor * factor
+        gathered, complete = None, True
         for step in reversed(self._steps):
             if step.first >= rows:
                 continue
-            if step.last <= block * factor:
+            if step.last <= first:
                 break
             pattern = self.pattern(moment, step.index, layer)
-            if pattern is not None:
-                skipped = max(0, block * factor - step.first)
-                first = step.first + skipped
-                _merge(cells, encode(pattern[:, skipped:], first), first, factor)
+            if pattern is None:
+                complete = False
+                continue
+            if gathered is None:
+                # What is not there is NaN, which has no colour.
+                gathered = np.full((len(pattern), rows - first, rows), np.nan, pattern.dtype)
+            part = pattern[:, max(0, first - step.first) :]
+            top = max(first, step.first) - first
+            gathered[:, top : top + part.shape[1], : part.shape[2]] = part
+        if gathered is None:
+            return np.zeros((moment.trace.shape.num_heads, 1), np.uint8)
+        found = shrink(encode(gathered, first), factor)[:, 0]
+        if complete:
+            if len(pictures.partial) >= PARTIALS_KEPT:
+                pictures.partial.clear()
+            pictures.partial[(layer, rows)] = found
+        return found
 
 
 def _merge(cells: Codes, codes: Codes, first: int, factor: int) -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, QSizeF, Qt, QTimer, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtGui import QFocusEvent, QHelpEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata.attention import AttentionView
@@ -93,6 +93,13 @@ class AttentionMatrix(QWidget):
     def cell_rect(self, query: int, key: int) -> QRectF:
         """Pixels of a cell."""
         return self._geometry.rect(query, key)
+
+    def label_at(self, point: QPointF) -> str:
+        """The whole text of the token label under a point, or nothing."""
+        position = self._geometry.labelled_at(point)
+        if position is None or self._view is None:
+            return ""
+        return f"position {position}: {self._view.labels[position].text}"
 
     @property
     def hovered_cell(self) -> Cell | None:
@@ -182,7 +189,10 @@ class AttentionMatrix(QWidget):
             self.hovered.emit(cell)
 
     def event(self, event: QEvent) -> bool:
-        """Claim the arrow keys before the window's shortcuts, while the keyboard is here."""
+        """Tooltips for labels; arrow keys claimed before the window's shortcuts."""
+        if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
+            QToolTip.showText(event.globalPos(), self.label_at(QPointF(event.pos())), self)
+            return True
         claimed = event.type() is QEvent.Type.ShortcutOverride and is_arrow(event)
         if claimed and self._view is not None and self._view.selected is not None:
             event.accept()

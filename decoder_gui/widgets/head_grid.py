@@ -263,7 +263,7 @@ class HeadGrid(QWidget):
 
     def event(self, event: QEvent) -> bool:
         """Tooltips for each thumbnail; arrow keys claimed before the window's shortcuts."""
-        if isinstance(event, QHelpEvent):
+        if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             found = self.head_at(event.pos())
             text = "" if found is None else self._describe(*found)
             QToolTip.showText(event.globalPos(), text, self)

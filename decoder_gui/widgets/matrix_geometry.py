@@ -66,6 +66,19 @@ class MatrixGeometry:
         query = int(self.y0 + (point.y() - self.top) / self.cell)
         return min(query, self.positions - 1), min(key, self.positions - 1)
 
+    def labelled_at(self, point: QPointF) -> int | None:
+        """The position whose query label (left) or key label (above) is under a point."""
+        if not self.side:
+            return None
+        if point.x() < self.left:
+            found = self.at(QPointF(self.left, point.y()))
+            return None if found is None else found[0]
+        if point.y() < self.top:
+            lean = (self.top - point.y()) / math.tan(math.radians(KEY_ANGLE))
+            found = self.at(QPointF(point.x() - lean, self.top))
+            return None if found is None else found[1]
+        return None
+
     def visible_keys(self) -> range:
         return range(int(self.x0), min(self.positions, math.ceil(self.x0 + self.span)))
 

@@ -17,7 +17,7 @@ from decoder_gui.panels.attention import AttentionPanel
 from decoder_gui.theme.palette import PALETTES, ThemeName
 from decoder_gui.theme.style import Style
 from decoder_gui.theme.stylesheet import apply_style
-from decoder_gui.viewdata.attention import AttentionView
+from decoder_gui.viewdata.attention import AttentionView, build_attention
 from decoder_gui.viewdata.attention_store import STEPS
 from decoder_gui.viewdata.faults import build_faults
 from decoder_gui.widgets.attention_matrix import AttentionMatrix
@@ -253,6 +253,17 @@ def test_leaving_the_matrix_goes_back_to_the_cell_in_hand(panel: AttentionPanel)
     assert panel.column.headline.text() != in_hand
     panel.matrix.hovered.emit(None)
     assert panel.column.headline.text() == in_hand
+
+
+def test_a_shortened_label_has_its_whole_text_in_a_tooltip(panel: AttentionPanel) -> None:
+    view = go(panel, 5, "sample")
+    geometry = panel.matrix.matrix_geometry
+    box = panel.matrix.cell_rect(8, 8)
+    beside = QPointF(geometry.left - 10, box.center().y())
+    above = QPointF(box.center().x() + 5, geometry.top - 8)
+    for point in (beside, above):
+        assert panel.matrix.label_at(point) == f"position 8: {view.labels[8].text}"
+    assert panel.matrix.label_at(box.center()) == ""
 
 
 # ---- choosing
@@ -580,21 +591,33 @@ def test_stepping_back_gives_the_same_picture(panel: AttentionPanel) -> None:
 
 
 def test_what_was_not_kept_is_recomputed_by_itself(
-    qtbot: QtBot, stories_context: AppContext, monkeypatch: pytest.MonkeyPatch
+    qtbot: QtBot, stories_context: AppContext
 ) -> None:
-    monkeypatch.setattr("decoder_gui.debugger.session.TRACE_BUDGET", 0)
-    panel = shown(qtbot, stories_context)
-    expected = go(panel, 5, "sample").weights
+    moment = stories_context.moment
+    assert moment is not None
+    expected = build_attention(moment)
     evict(stories_context)
-    panel.column.follow.click()
-    panel.context.go_first()
-    view = go(panel, 5, "sample")
-    if view.not_kept:
-        assert "not kept, recomputing" in panel.column.missing.text()
+    stories_context.select(head=0)
+    panel = shown(qtbot, stories_context)
     qtbot.waitUntil(lambda: not view_of(panel).not_kept)
     settle(stories_context)
-    np.testing.assert_array_equal(view_of(panel).weights, expected)
+    assert view_of(panel).layer == expected.layer
+    np.testing.assert_array_equal(view_of(panel).weights, expected.weights)
     assert panel.column.missing.isHidden()
+
+
+def test_that_something_is_not_kept_is_said(
+    qtbot: QtBot, stories_context: AppContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evict(stories_context)
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(stories_context, "replay", lambda step, layer: asked.append((step, layer)))
+    panel = shown(qtbot, stories_context)
+    steps = len(view_of(panel).not_kept)
+    assert steps > 1
+    assert panel.column.missing.text() == f"block 3: {steps} steps not kept, recomputing"
+    assert asked[0] == (view_of(panel).not_kept[0], 3)
+    assert "not kept" in panel.column.headline.text()
 
 
 def evict(context: AppContext) -> None:
