@@ -78,13 +78,13 @@ def _refuse(sentence: str) -> int:
 
 
 def _window(arguments: Arguments) -> int:
-    from decoder_gui.display import why_no_display
+    from decoder_gui.display import choose_display
 
     if arguments.run is None or arguments.window is None:
         raise BadArguments("nothing to show")
     snapshot = arguments.window.snapshot
     if snapshot is None:
-        reason = why_no_display()
+        reason = choose_display()
         if reason is not None:
             snapshot = Path("decoder-gui.png")
             print(f"decoder-gui: {reason}; the first screen goes to {snapshot.resolve()}")

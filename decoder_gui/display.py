@@ -74,14 +74,18 @@ def why_not_imported(problem: ImportError) -> str | None:
     return f"a shared library cannot be loaded: {said}"
 
 
-def why_no_display() -> str | None:
-    """Why no window can be opened, in a few words, or None if one can."""
+def choose_display() -> str | None:
+    """Find a display that answers, and keep Qt from trying one that does not.
+
+    Returns:
+        Why no window can be opened, in a few words, or None if one can.
+    """
     if not sys.platform.startswith("linux"):
         return None
     asked_for = os.environ.get("QT_QPA_PLATFORM", "").split(":")[0].split(";")
     if not {"", "xcb", "wayland"}.intersection(asked_for):
         return None  # offscreen, a frame buffer, VNC: whoever names one knows that it is there
-    reasons = []
+    reasons: list[str] = []
     for name, kind, why_not in (
         (os.environ.get("WAYLAND_DISPLAY"), "wayland", _why_no_wayland),
         (os.environ.get("DISPLAY"), "xcb", _why_no_x11),
@@ -89,6 +93,8 @@ def why_no_display() -> str | None:
         if name and {"", kind}.intersection(asked_for):
             reason = why_not(name)
             if reason is None:
+                if reasons:
+                    os.environ["QT_QPA_PLATFORM"] = kind
                 return None
             reasons.append(reason)
     return "; ".join(reasons) or "there is no display (DISPLAY and WAYLAND_DISPLAY are not set)"

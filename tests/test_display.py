@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from decoder_gui import display
-from decoder_gui.display import missing_packages, why_no_display, why_not_imported
+from decoder_gui.display import choose_display, missing_packages, why_not_imported
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="elsewhere there always is a display"
@@ -77,20 +77,20 @@ def serve() -> Iterator[Callable[[bytes], str]]:
 
 
 def test_nothing_is_named() -> None:
-    assert why_no_display() == "there is no display (DISPLAY and WAYLAND_DISPLAY are not set)"
+    assert choose_display() == "there is no display (DISPLAY and WAYLAND_DISPLAY are not set)"
 
 
 @pytest.mark.parametrize("name", [":7777", "unix:7777", "nonsense", ":", "127.0.0.1:59535"])
 def test_a_display_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("DISPLAY", name)
-    assert why_no_display() == f"the display {name} does not answer"
+    assert choose_display() == f"the display {name} does not answer"
 
 
 def test_a_display_that_answers(
     monkeypatch: pytest.MonkeyPatch, serve: Callable[[bytes], str]
 ) -> None:
     monkeypatch.setenv("DISPLAY", serve(ACCEPTED))
-    assert why_no_display() is None
+    assert choose_display() is None
 
 
 def test_a_display_that_refuses_us(
@@ -98,7 +98,7 @@ def test_a_display_that_refuses_us(
 ) -> None:
     name = serve(REFUSED)
     monkeypatch.setenv("DISPLAY", name)
-    assert why_no_display() == f"the display {name} does not answer"
+    assert choose_display() == f"the display {name} does not answer"
 
 
 def test_a_display_that_hangs(
@@ -107,47 +107,58 @@ def test_a_display_that_hangs(
     name = serve(b"")
     monkeypatch.setattr(display, "_PATIENCE_S", 0.1)
     monkeypatch.setenv("DISPLAY", name)
-    assert why_no_display() == f"the display {name} does not answer"
+    assert choose_display() == f"the display {name} does not answer"
 
 
 def test_a_missing_library_of_x11_is_named_by_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISPLAY", ":7777")
     monkeypatch.setattr(display, "_X11_LIBRARIES", ABSENT)
-    assert why_no_display() == "a window on X11 needs the packages libno-such-package9"
+    assert choose_display() == "a window on X11 needs the packages libno-such-package9"
     assert missing_packages() == ["libno-such-package9"]
 
 
 def test_wayland(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("WAYLAND_DISPLAY", "w-0")
-    assert why_no_display() == "the Wayland display w-0 does not answer"
+    assert choose_display() == "the Wayland display w-0 does not answer"
     with socket.socket(socket.AF_UNIX) as listener:
         # The path of a socket is short by nature, that of a test's folder need not be.
         monkeypatch.chdir(tmp_path)
         listener.bind("w-0")
         listener.listen()
         monkeypatch.setenv("XDG_RUNTIME_DIR", ".")
-        assert why_no_display() is None
+        assert choose_display() is None
         monkeypatch.setattr(display, "_WAYLAND_LIBRARIES", ABSENT)
-        assert why_no_display() == "a window on Wayland needs the packages libno-such-package9"
+        assert choose_display() == "a window on Wayland needs the packages libno-such-package9"
         monkeypatch.setenv("DISPLAY", ":7777")
-        assert why_no_display() == (
+        assert choose_display() == (
             "a window on Wayland needs the packages libno-such-package9; "
             "the display :7777 does not answer"
         )
+
+
+def test_qt_is_kept_from_a_wayland_display_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, serve: Callable[[bytes], str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("QT_QPA_PLATFORM", "")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("WAYLAND_DISPLAY", "w-0")
+    monkeypatch.setenv("DISPLAY", serve(ACCEPTED))
+    assert choose_display() is None
+    assert os.environ["QT_QPA_PLATFORM"] == "xcb"
 
 
 def test_a_platform_that_was_asked_for_is_taken_at_its_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("QT_QPA_PLATFORM", "offscreen")
-    assert why_no_display() is None
+    assert choose_display() is None
     monkeypatch.setenv("QT_QPA_PLATFORM", "vnc:size=800x600")
-    assert why_no_display() is None
+    assert choose_display() is None
     monkeypatch.setenv("QT_QPA_PLATFORM", "xcb")
-    assert why_no_display() is not None
+    assert choose_display() is not None
     monkeypatch.setenv("DISPLAY", ":7777")
-    assert why_no_display() == "the display :7777 does not answer"
+    assert choose_display() == "the display :7777 does not answer"
 
 
 def test_an_import_that_fails_for_a_library_is_answered_with_its_package(
