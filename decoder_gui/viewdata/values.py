@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -138,6 +139,17 @@ class ValuesView:
     faults: tuple[str, ...] = ()
     message: str = ""
     missing: tuple[int, int] | None = None
+
+    @cached_property
+    def order(self) -> Array | None:
+        """Columns of the chosen row as they stand when it is shown alone, (columns,).
+
+        Over the vocabulary by falling value, the lower id first among equals: nobody looks for a
+        token's place in the alphabet of ids. None where columns stand in their own order.
+        """
+        if self.axis != "vocab" or self.array is None:
+            return None
+        return np.argsort(-self.row_values(self.row), kind="stable")
 
     @property
     def positions(self) -> int:

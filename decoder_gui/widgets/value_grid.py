@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -159,7 +160,7 @@ class ValueGrid(QAbstractScrollArea):
             painter.restore()
             self._paint_names(painter, view, rows, columns)
 
-    def _paint_row(self, painter: QPainter, view: ValuesView, columns: range) -> None:
+    def _paint_row(self, painter: QPainter, view: ValuesView, columns: Sequence[int]) -> None:
         px, colour = self._style.px, self._style.colour
         values, masked = view.row_values(view.row), view.row_masked(view.row)
         scale = self._scale()
@@ -188,7 +189,7 @@ class ValueGrid(QAbstractScrollArea):
             painter.drawText(below.translated(0, line - under), centre, label)
 
     def _paint_cells(
-        self, painter: QPainter, view: ValuesView, rows: range, columns: range
+        self, painter: QPainter, view: ValuesView, rows: Sequence[int], columns: Sequence[int]
     ) -> None:
         px, scale = self._style.px, self._scale()
         dark, light = QColor("#000000"), QColor("#FFFFFF")
@@ -214,7 +215,7 @@ class ValueGrid(QAbstractScrollArea):
             self._outline(painter, QRectF(self.cell_rect(view.row, view.column)))
 
     def _paint_names(
-        self, painter: QPainter, view: ValuesView, rows: range, columns: range
+        self, painter: QPainter, view: ValuesView, rows: Sequence[int], columns: Sequence[int]
     ) -> None:
         px, colour = self._style.px, self._style.colour
         wide, high = self._head
@@ -288,7 +289,8 @@ class ValueGrid(QAbstractScrollArea):
             return
         if event.key() in ENDS:
             last = view.columns - 1
-            target = (view.row, 0 if event.key() == Qt.Key.Key_Home else last)
+            end = 0 if event.key() == Qt.Key.Key_Home else last
+            target = (view.row, layout.column(end))
         else:
             down, right = ARROWS[Qt.Key(event.key())]
             target = layout.moved(view.row, view.column, down, right, view.rows)
@@ -362,7 +364,7 @@ class ValueGrid(QAbstractScrollArea):
             pitch = max(self._text_width(view) + px(BETWEEN), px(39))
             across = max(1, self.viewport().width() // pitch)
             line = px(BOX + NUMBER + NAME + APART)
-            self._layout = RowLayout(view.row, view.columns, pitch, line, across)
+            self._layout = RowLayout(view.row, view.columns, pitch, line, across, view.order)
             self._head = (0, 0)
         self._set_ranges()
 
@@ -397,12 +399,18 @@ class ValueGrid(QAbstractScrollArea):
         down.setSingleStep(single)
 
     def _reveal(self) -> None:
-        """Scroll as little as it takes to see the chosen cell."""
+        """Scroll to the chosen cell, from the beginning: what is seen depends on nothing else.
+
+        Were it from where the last step had scrolled to, stepping back would not bring back the
+        same picture.
+        """
         view, layout = self._view, self._layout
         if view is None or layout is None:
             return
-        rect, area = layout.rect(view.row, view.column), self._area()
         across, down = self.horizontalScrollBar(), self.verticalScrollBar()
+        across.setValue(0)
+        down.setValue(0)
+        rect, area = layout.rect(view.row, view.column), self._area()
         if rect.left() < area.left():
             across.setValue(rect.left())
         elif rect.right() > area.right():
