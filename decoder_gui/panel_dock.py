@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, Qt, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QDockWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import QMargins, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QPainter, QPaintEvent, QPen, QResizeEvent
+from PySide6.QtWidgets import QDockWidget, QWidget
 
 from decoder_gui.panels.base import Panel
 from decoder_gui.theme.style import Style
 from decoder_gui.widgets.dock_title import DockTitle
+
+LEAST_WIDTH, LEAST_HEIGHT = 170, 90  # of a panel with its margins
 
 
 class PanelDock(QDockWidget):
@@ -28,10 +30,7 @@ class PanelDock(QDockWidget):
         self._title = DockTitle(style)
         self._title.set_caption(panel.title, "")
         self.setTitleBarWidget(self._title)
-        self._inner = QWidget(self)
-        self._layout = QVBoxLayout(self._inner)
-        self._layout.setSpacing(0)
-        self._layout.addWidget(panel)
+        self._inner = _Inside(panel)
         self.setWidget(self._inner)
         self.setAllowedAreas(Qt.DockWidgetArea.AllDockWidgetAreas)
         panel.caption_changed.connect(self._title.set_caption)
@@ -44,7 +43,8 @@ class PanelDock(QDockWidget):
         """Take on other colours or another scale."""
         self._style = style
         side, foot = style.px(12), style.px(10)
-        self._layout.setContentsMargins(side, 0, side, foot)
+        least = QSize(style.px(LEAST_WIDTH), style.px(LEAST_HEIGHT))
+        self._inner.set_room(QMargins(side, 0, side, foot), least)
         self._title.set_style(style)
         self.update()
 
@@ -61,3 +61,37 @@ class PanelDock(QDockWidget):
 
     def _on_float(self) -> None:
         self.setFloating(not self.isFloating())
+
+
+class _Inside(QWidget):
+    """A panel and the margins around it.
+
+    Its least size is the same whatever the panel shows. A layout would pass on every changed label
+    and arrange all docks again at each step, and a panel that once needed more room would keep it,
+    so that stepping back would not bring back the same picture. Panels scroll or elide instead.
+    """
+
+    def __init__(self, panel: QWidget) -> None:
+        super().__init__()
+        self._panel = panel
+        self._margins = QMargins()
+        self._least = QSize()
+        panel.setParent(self)
+
+    def set_room(self, margins: QMargins, least: QSize) -> None:
+        """Keep a distance from the edges, and never be smaller than ``least``; in pixels."""
+        self._margins, self._least = margins, least
+        self._place()
+        self.updateGeometry()
+
+    def sizeHint(self) -> QSize:
+        return self._panel.sizeHint().grownBy(self._margins)
+
+    def minimumSizeHint(self) -> QSize:
+        return self._least
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._place()
+
+    def _place(self) -> None:
+        self._panel.setGeometry(self.rect().marginsRemoved(self._margins))
