@@ -19,6 +19,7 @@ from PySide6.QtCore import (
 from PySide6.QtWidgets import QApplication
 
 from decoder_gui.arguments import RunOptions, WindowOptions
+from decoder_gui.interrupts import Interrupts
 from decoder_gui.main_window import MainWindow
 from decoder_gui.theme.palette import PALETTES, ThemeName
 from decoder_gui.theme.style import Style
@@ -35,7 +36,7 @@ def run_window(run: RunOptions, window: WindowOptions, snapshot: Path | None) ->
     """Open the window on a model and a prompt, or render it to a file.
 
     Returns:
-        The exit status, 0.
+        The exit status: 0, or a shell's status of a signal that closed the window.
 
     Raises:
         DecoderError: a snapshot whose options cannot be carried out. In a window on screen the
@@ -69,7 +70,8 @@ def run_window(run: RunOptions, window: WindowOptions, snapshot: Path | None) ->
             # painted, because it was opened minimised, does not wait for it.
             main_window.painted.connect(lambda: life.open(run, window))
             QTimer.singleShot(UNPAINTED_MS, main_window, lambda: life.open(run, window))
-            return application.exec()
+            with Interrupts(application):
+                return application.exec()
     finally:
         life.end()
         main_window.close()
