@@ -20,6 +20,7 @@ EMPTY = "Nothing has been computed yet. Enter a prompt and choose Prefill."
 NARROW = 520.0  # pixels at scale 1 below which the thumbnails go under the matrix
 COLUMN_LEAST = 240.0
 COLUMN_SHARE = 0.36  # of the panel's width
+LEAKS_SHOWN = 2  # sentences; the tooltip has more, and the matrix marks every leak
 NO_LIMIT = 16_777_215  # Qt's own, which the binding does not export
 _VIEW_CHANGES = Change.TRACE | Change.CURSOR | Change.SELECTION | Change.STYLE | Change.MODEL
 
@@ -147,9 +148,11 @@ class AttentionPanel(Panel):
         self.banner.setText(fault_banner(context.faults))
         self.banner.setVisible(bool(context.faults))
         if view is not None:
-            lines = [leak.sentence for leak in view.leaks]
+            sentences = [leak.sentence for leak in view.leaks]
+            lines = sentences[:LEAKS_SHOWN]
             if view.leak_count > len(lines):
                 lines.append(f"and {format_count(view.leak_count - len(lines))} more")
+            self.column.leaks.setToolTip("\n".join(sentences))
             behaviour, detail = behaviour_line(context.checks, context.checks_pending)
             self.column.set_causality(view.causal, lines, behaviour, detail)
         if self._fault_panel is not None and self._fault_panel.isVisible():
@@ -239,15 +242,14 @@ class AttentionPanel(Panel):
         style, ways = self.context.style, QBoxLayout.Direction
         narrow = self.width() < style.px(NARROW)
         self._body_rows.setDirection(ways.TopToBottom if narrow else ways.LeftToRight)
-        width = self.width()
         if narrow:
             self.column.setMinimumWidth(0)
             self.column.setMaximumWidth(NO_LIMIT)
         else:
-            width = max(style.px(COLUMN_LEAST), round(width * COLUMN_SHARE))
+            width = max(style.px(COLUMN_LEAST), round(self.width() * COLUMN_SHARE))
             self.column.setFixedWidth(width)
         # Under the matrix the column gets half of the height.
-        self.column.fit(width, self._body.height() // 2 if narrow else self._body.height())
+        self.column.fit(self._body.height() // 2 if narrow else None)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

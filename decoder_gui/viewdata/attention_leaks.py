@@ -13,7 +13,7 @@ from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_count, format_value, plural
 from model.trace import Phase
 
-LEAKS_NAMED = 3
+LEAKS_NAMED = 40
 
 
 class Verdict(Enum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QCheckBox,
     QHBoxLayout,
@@ -38,6 +39,7 @@ class HeadColumn(QWidget):
     def __init__(self, style: Style, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._style = style
+        self._limit: int | None = None
         self.grid = HeadGrid(style)
         self.legend = ScaleLegend(style)
         self.heads_title, self.scale_note = QLabel("All heads"), QLabel("same scale")
@@ -118,10 +120,16 @@ class HeadColumn(QWidget):
         self.missing.setText(words)
         self.missing.setVisible(bool(words))
 
-    def fit(self, width: int, height: int) -> None:
-        """Give the thumbnails the room that the words leave of a width and a height."""
-        self.grid.set_available(width, height - self._height_of_words(width))
+    def fit(self, height: int | None = None) -> None:
+        """Give the thumbnails the room that the words leave of a height, by default this one's."""
+        self._limit = height
+        room = (self.height() if height is None else height) - self._height_of_words(self.width())
+        self.grid.set_available(self.width(), room)
         self.scroll_area.setMaximumHeight(self.grid.height() + self._style.px(2))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.fit(self._limit)
 
     def _height_of_words(self, width: int) -> int:
         rows, height = self._rows, 0
@@ -129,8 +137,9 @@ class HeadColumn(QWidget):
             item = rows.itemAt(i)
             if item is None or item.isEmpty() or item.widget() is self.scroll_area:
                 continue
-            tall = item.heightForWidth(width) if item.hasHeightForWidth() else 0
-            height += max(tall, item.sizeHint().height()) + rows.spacing()
+            wraps = item.hasHeightForWidth()
+            height += item.heightForWidth(width) if wraps else item.sizeHint().height()
+            height += rows.spacing()
         return height
 
     def _set_line(self, label: QLabel, line: CheckLine) -> None:

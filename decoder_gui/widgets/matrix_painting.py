@@ -95,7 +95,8 @@ def paint_keys(
         return
     painter.setFont(labels.font)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    distance = labels.line_height * 0.95 / math.sin(math.radians(KEY_ANGLE)) / geometry.cell
+    # Slanted lines may come closer than level ones: their ascenders rarely meet.
+    distance = labels.line_height * 0.7 / math.sin(math.radians(KEY_ANGLE)) / geometry.cell
     for key in labels.spaced(geometry.visible_keys(), pointed, distance):
         middle = geometry.left + (key + 0.5 - geometry.x0) * geometry.cell
         if not geometry.left <= middle <= geometry.left + geometry.side:
