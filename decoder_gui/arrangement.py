@@ -14,6 +14,8 @@ from decoder_gui.theme.style import Style
 
 STATE_VERSION = 1  # raise it when docks change places, so that an old state is not restored
 _WIDTHS = {Place.LEFT: 268, Place.CENTRE: 790, Place.RIGHT: 330}
+_CENTRE_LEAST = 300
+_GAP = 10  # between docks, as in the style sheet
 _HEIGHTS = {Place.CENTRE: 552, Place.BELOW: 144}
 
 
@@ -89,8 +91,15 @@ class Arrangement(QMainWindow):
         for dock in self.docks.values():
             by_place.setdefault(dock.panel.place, []).append(dock)
         columns = [by_place[place][0] for place in _WIDTHS if place in by_place]
-        widths = [self._style.px(_WIDTHS[dock.panel.place]) for dock in columns]
-        self.resizeDocks(columns, widths, Qt.Orientation.Horizontal)
+        widths = {dock: self._style.px(_WIDTHS[dock.panel.place]) for dock in columns}
+        for dock in columns:
+            if dock.panel.place is Place.CENTRE:
+                # The sides hold text and controls and keep their widths; the matrix gives way.
+                others = [width for other, width in widths.items() if other is not dock]
+                gaps = self._style.px(_GAP) * len(others)
+                room = self.contentsRect().width() - sum(others) - gaps
+                widths[dock] = max(self._style.px(_CENTRE_LEAST), room)
+        self.resizeDocks(columns, list(widths.values()), Qt.Orientation.Horizontal)
         centre = [by_place[place][0] for place in _HEIGHTS if place in by_place]
         heights = [self._style.px(_HEIGHTS[dock.panel.place]) for dock in centre]
         self.resizeDocks(centre, heights, Qt.Orientation.Vertical)

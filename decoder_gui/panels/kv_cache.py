@@ -72,7 +72,7 @@ class KvCachePanel(Panel):
         self.again.clicked.connect(self._on_again)
 
     def sizeHint(self) -> QSize:
-        return QSize(self.context.style.px(306), self.context.style.px(231))
+        return QSize(self.context.style.px(306), self.context.style.px(247))
 
     @property
     def view(self) -> KvCacheView:

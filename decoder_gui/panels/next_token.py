@@ -85,7 +85,7 @@ class NextTokenPanel(Panel):
         self.many.clicked.connect(self._on_many)
 
     def sizeHint(self) -> QSize:
-        return QSize(self.context.style.px(306), self.context.style.px(391))
+        return QSize(self.context.style.px(306), self.context.style.px(375))
 
     @property
     def view(self) -> NextToken:
