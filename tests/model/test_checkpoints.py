@@ -8,6 +8,7 @@ import shutil
 import struct
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-from model.checkpoints import open_checkpoint
+from model.blueprint import Blueprint
+from model.checkpoints import loading, open_checkpoint
+from model.checkpoints.gpt2 import Gpt2
+from model.checkpoints.loading import TensorSource
 from model.errors import CheckpointError, UnknownToken
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -103,6 +107,41 @@ def test_non_finite_weights_are_opened_and_reported(folder: Path) -> None:
     change_tensors(folder, spoil)
     (warning,) = open_checkpoint(folder).warnings
     assert warning == "transformer.h.1.mlp.c_fc.weight holds 2 values that are NaN or infinite"
+
+
+class Turned(Gpt2):
+    """A family with a name of its own that stores its matrices as (out, in)."""
+
+    label = "Turned"
+    model_type = "turned"
+
+    def sources(self, blueprint: Blueprint, present: frozenset[str]) -> dict[str, TensorSource]:
+        return {
+            name: replace(source, transposed=name.endswith("qkv_weight"))
+            for name, source in super().sources(blueprint, present).items()
+        }
+
+
+def test_a_new_family_is_a_map_of_names_and_a_blueprint(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_families", dict(loading._families))
+    loading.register_family(Turned())
+    change_config(folder, model_type="turned")
+
+    def turn(tensors: dict[str, NDArray[Any]]) -> None:
+        for layer in range(2):
+            name = f"transformer.h.{layer}.attn.c_attn.weight"
+            tensors[name] = np.ascontiguousarray(tensors[name].T)
+
+    change_tensors(folder, turn)
+    turned, original = open_checkpoint(folder), open_checkpoint(GOLDEN / "tied")
+    assert turned.family == "Turned"
+    ids = np.array([[3, 1, 4]])
+    assert np.array_equal(
+        turned.engine.forward(ids, turned.engine.new_cache()),
+        original.engine.forward(ids, original.engine.new_cache()),
+    )
 
 
 # -- refusals: each names the file and the part of it that is wrong ------------------------------
