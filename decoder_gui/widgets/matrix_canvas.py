@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QPainter, QWheelEvent
+from PySide6.QtGui import QImage, QMouseEvent, QPainter, QWheelEvent
 from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from decoder_gui.theme.style import Style
@@ -67,7 +67,8 @@ class _Queries(_Layer):
         self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None
     ) -> None:
         canvas = self.canvas
-        paint_queries(painter, canvas.geometry_, canvas.labels, canvas.pointed(0))
+        if canvas.labels is not None:
+            paint_queries(painter, canvas.geometry_, canvas.labels, canvas.pointed(0))
 
 
 class _Keys(_Layer):
@@ -75,7 +76,23 @@ class _Keys(_Layer):
         self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None
     ) -> None:
         canvas = self.canvas
-        paint_keys(painter, canvas.geometry_, canvas.labels, canvas.pointed(1))
+        if canvas.labels is not None:
+            paint_keys(painter, canvas.geometry_, canvas.labels, canvas.pointed(1))
+
+
+class _Cells(pg.ImageItem):  # type: ignore[misc]
+    """pyqtgraph's image, its colours looked up once instead of at every paint.
+
+    Enlarging an indexed image takes Qt six times as long as enlarging one of plain colours.
+    """
+
+    qimage: QImage | None
+
+    def render(self) -> None:
+        super().render()
+        drawn: QImage | None = self.qimage
+        if drawn is not None:
+            self.qimage = drawn.convertToFormat(QImage.Format.Format_ARGB32_Premultiplied)
 
 
 class MatrixCanvas(pg.GraphicsView):  # type: ignore[misc]
@@ -100,7 +117,7 @@ class MatrixCanvas(pg.GraphicsView):  # type: ignore[misc]
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setCentralItem(None)
         self.look = style
-        self.labels: Labels
+        self.labels: Labels | None = None
         self.geometry_ = MatrixGeometry(0, 0, 0, 0, 0, 0, 0)
         self.pointers = Pointers()
         self._view: AttentionView | None = None
@@ -111,7 +128,7 @@ class MatrixCanvas(pg.GraphicsView):  # type: ignore[misc]
 
         self._box = pg.ViewBox(enableMenu=False, enableMouse=False, invertY=True, defaultPadding=0)
         self._box.disableAutoRange()
-        self._image = pg.ImageItem(axisOrder="row-major", autoDownsample=False)
+        self._image = _Cells(axisOrder="row-major", autoDownsample=False)
         table = np.zeros((256, 4), np.uint8)  # code 0 stays transparent
         table[1 : STEPS + 2, :3] = viridis(STEPS + 1)
         table[1 : STEPS + 2, 3] = 255
@@ -132,10 +149,11 @@ class MatrixCanvas(pg.GraphicsView):  # type: ignore[misc]
 
     def show_view(self, view: AttentionView, labels: Labels, geometry: MatrixGeometry) -> None:
         """Show a view with its cells at given places."""
+        if labels is not self.labels:
+            self._queries.update()
+            self._keys.update()
         self._view, self.labels = view, labels
         self.set_geometry(geometry)
-        self._queries.update()
-        self._keys.update()
 
     def set_geometry(self, geometry: MatrixGeometry) -> None:
         """Move the cells: another size, zoom or pan."""
