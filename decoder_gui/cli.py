@@ -78,6 +78,8 @@ def _refuse(sentence: str) -> int:
 
 
 def _window(arguments: Arguments) -> int:
+    # First of all, for it fails where Qt lacks libraries.
+    from decoder_gui.app import run_window
     from decoder_gui.display import choose_display
 
     if arguments.run is None or arguments.window is None:
@@ -92,8 +94,6 @@ def _window(arguments: Arguments) -> int:
         if not snapshot.resolve().parent.is_dir():
             return _refuse(f"the folder of {snapshot} does not exist")
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
-    from decoder_gui.app import run_window
-
     status = run_window(arguments.run, arguments.window, snapshot)
     if arguments.window.snapshot is not None:
         print(arguments.window.snapshot.resolve())
@@ -103,6 +103,7 @@ def _window(arguments: Arguments) -> int:
 def _trace(arguments: Arguments) -> int:
     from decoder_gui.debugger.report import as_object, as_text, execute
     from decoder_gui.debugger.session import Session
+    from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
 
     options = _run_options(arguments)
     loaded, prompt_ids, sampling = _open(options)
@@ -119,6 +120,7 @@ def _trace(arguments: Arguments) -> int:
 
 def _check(arguments: Arguments) -> int:
     from decoder_gui.debugger.report import check_lines, check_objects
+    from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
     from model.checks import Subject, run_checks
 
     options = _run_options(arguments)
