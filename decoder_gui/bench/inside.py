@@ -45,25 +45,28 @@ class FirstPaint(QObject):
 
 
 class Paints(QObject):
-    """Counts what the event loop still has to do before the screen is up to date."""
+    """Waits until a window is up to date with everything that was asked of it."""
 
-    _KINDS = (QEvent.Type.Paint, QEvent.Type.UpdateRequest, QEvent.Type.LayoutRequest)
-
-    def __init__(self, application: QApplication) -> None:
-        super().__init__(application)
-        self._seen = 0
-        application.installEventFilter(self)
+    def __init__(self, window: QMainWindow) -> None:
+        super().__init__(window)
+        self._updates = 0
+        # Only the window's own events: each that came through here would cost a few microseconds.
+        window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() in self._KINDS:
-            self._seen += 1
+        if event.type() is QEvent.Type.UpdateRequest:
+            self._updates += 1
         return False
 
     def settle(self) -> None:
-        """Let the event loop run until a whole turn of it has painted nothing."""
+        """Let the event loop run until a whole turn of it has brought nothing on the screen.
+
+        A turn delivers all posted events, those that arrange widgets included; whatever is to be
+        painted arrives last, at the window, as one request to update its surface.
+        """
         before = -1
-        while before != self._seen:
-            before = self._seen
+        while before != self._updates:
+            before = self._updates
             QCoreApplication.processEvents()
 
 
@@ -91,14 +94,21 @@ def run_product(when_ready: Callable[[MainWindow, FirstPaint], None]) -> int:
                 QTimer.singleShot(_LOOK_AGAIN, look)
                 return
             limit.stop()
-            Paints(application).settle()
-            when_ready(window, first)
+            try:
+                Paints(window).settle()
+                when_ready(window, first)
+            except BaseException as problem:  # the window would show it and wait for an answer
+                problems.append(problem)
             window.close()
 
+        problems: list[BaseException] = []
         first = FirstPaint(application, look)
         limit.start(_IN_VAIN)
         size = f"{SIZE[0]}x{SIZE[1]}"
-        return cli.main(["stories", "--prompt", STORY, "--size", size, "--theme", "dark"])
+        status = cli.main(["stories", "--prompt", STORY, "--size", size, "--theme", "dark"])
+        if problems:
+            raise problems[0]
+        return status
 
 
 def _furnished() -> MainWindow | None:

@@ -10,7 +10,6 @@ import sys
 import time
 
 from PySide6.QtCore import QEventLoop, Qt, QTimer
-from PySide6.QtWidgets import QApplication
 
 from decoder_gui.bench.inside import STORY, FirstPaint, Paints, run_product
 from decoder_gui.bench.rounds import milliseconds
@@ -29,9 +28,7 @@ class Bench:
     def __init__(self, window: MainWindow, rounds: int, moves: int) -> None:
         assert window.workspace is not None
         self._context: AppContext = window.workspace.context
-        application = QApplication.instance()
-        assert isinstance(application, QApplication)
-        self._paints = Paints(application)
+        self._paints = Paints(window)
         self.steps: list[list[float]] = []
         self.blocks: list[float] = []
         for number in range(rounds):
