@@ -49,14 +49,16 @@ NAMES = [
 
 
 def run(subject: Subject) -> dict[str, CheckResult]:
-    return {result.name: result for result in run_checks(subject)}
+    """The checks of this package; others may have registered theirs by now."""
+    return {result.name: result for result in run_checks(subject, NAMES)}
 
 
 # ---------------------------------------------------------------- sound engines
 
 
 def test_the_checks_there_are() -> None:
-    assert [found.name for found in all_checks()] == NAMES
+    own = [found for found in all_checks() if found.run.__module__.startswith("model.")]
+    assert [found.name for found in own] == NAMES
     assert all(found.asserts for found in all_checks())
 
 
