@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from enum import Flag, auto
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
+from decoder_gui.change import Change
+from decoder_gui.debugger.choosing import draw_many
 from decoder_gui.debugger.cursor import (
     Cursor,
     Granularity,
@@ -23,31 +24,19 @@ from decoder_gui.debugger.engine_room import Checked, Opened, Redrawn
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import DEFAULT_SEED, BlockReplayed, StepBegan, StepEnded
 from decoder_gui.engine_link import Busy, EngineLink
-from decoder_gui.theme.palette import PALETTES, ThemeName
+from decoder_gui.player import Player
+from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.style import Style
+from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
 from decoder_gui.viewdata.moment import ModelInfo, Moment, Selection, build_moment
 from decoder_gui.worker import Ended, Progressed, Report
 from model.checks import CheckResult
-from model.errors import CacheExhausted, ContextOverflow, DecoderError
+from model.errors import CacheExhausted, ContextOverflow, DecoderError, sentence
 from model.sampling import SamplingConfig
 from model.trace import Event, Trace
 
 CHECKS_UP_TO = 400_000_000  # parameters x positions that are checked without being asked
 RUN, CHECKS, REPLAY = "run", "checks", "replay"
-
-
-class Change(Flag):
-    """What happened since a panel was last drawn."""
-
-    TRACE = auto()  # the trace was replaced, cut or grew
-    CURSOR = auto()
-    SELECTION = auto()
-    SAMPLING = auto()  # sampling settings, or the held draw
-    CHECKS = auto()  # verdicts, or the set of faults that are on
-    STYLE = auto()
-    MODEL = auto()
-    BUSY = auto()  # the worker began or ended something, play began or ended, breakpoints
-    ALL = TRACE | CURSOR | SELECTION | SAMPLING | CHECKS | STYLE | MODEL | BUSY
 
 
 class AppContext(QObject):
@@ -83,7 +72,6 @@ class AppContext(QObject):
         self.checks_pending = False
         self.busy: Busy | None = None
         self.breakpoints: frozenset[Cursor] = frozenset()
-        self.play_rate = 2.0
         self.prompt = ""
         self.prompt_ids: tuple[int, ...] = ()
         self.displayed = 40  # candidates listed; never changes what is drawn
@@ -96,8 +84,8 @@ class AppContext(QObject):
         self._arrival: Callable[[], Cursor | None] | None = None
         self._by_hand_next: int | None = None
         self._before_projector = self.style
-        self._play = QTimer(self)
-        self._play.timeout.connect(self._on_play)
+        self._player = Player(self)
+        self._player.tick.connect(self._on_tick)
 
     # ---- what is so
 
@@ -122,7 +110,12 @@ class AppContext(QObject):
 
     @property
     def playing(self) -> bool:
-        return self._play.isActive()
+        return self._player.on
+
+    @property
+    def play_rate(self) -> float:
+        """Steps of the present granularity per second while playing."""
+        return self._player.rate
 
     @property
     def at_end(self) -> bool:
@@ -161,7 +154,7 @@ class AppContext(QObject):
         try:
             ids = self.model.tokenizer.encode(self.prompt)
         except DecoderError as refusal:
-            self.notice.emit(_sentence(refusal))
+            self.notice.emit(sentence(refusal))
             return
         self.prefill_ids(ids, tokens=tokens)
 
@@ -169,7 +162,7 @@ class AppContext(QObject):
         """The same for token ids; a prompt that does not fit is reported, never cut silently."""
         if len(token_ids) > self.capacity:
             self.overflowed.emit(token_ids, self.capacity)
-            self.notice.emit(_sentence(ContextOverflow(len(token_ids), self.capacity)))
+            self.notice.emit(sentence(ContextOverflow(len(token_ids), self.capacity)))
             return
         room, seed, config = self._link.room, self._seed(), self.sampling
         ids = tuple(token_ids)
@@ -186,16 +179,7 @@ class AppContext(QObject):
 
     def prefill_in(self, token_ids: list[int], capacity: int) -> None:
         """Run a prompt in another context."""
-        room, seed = self._link.room, self._seed()
-        faults, ids = self.faults, tuple(token_ids)
-        self._arrive(lambda: None if self.trace is None else last(self.trace))
-        self._submit(
-            RUN,
-            f"Prefill of {len(ids)} tokens",
-            lambda: room.rebuild(
-                capacity=capacity, seed=seed, faults=faults, prompt_ids=ids, continuation=()
-            ),
-        )
+        self._rebuild(capacity=capacity, faults=self.faults, prompt=tuple(token_ids))
 
     def set_capacity(self, capacity: int) -> None:
         """Another context: the same tokens are run again in a cache of that size."""
@@ -282,22 +266,18 @@ class AppContext(QObject):
             self._tell(Change.BUSY)
 
     def toggle_play(self) -> None:
-        if self.playing:
-            self._play.stop()
-        elif self.cursor is not None:
-            self._play.start(round(1000 / self.play_rate))
-        self._tell(Change.BUSY)
+        if self.cursor is not None:
+            self._player.toggle()
+            self._tell(Change.BUSY)
 
     def set_play_rate(self, rate: float) -> None:
-        """Events (of the present granularity) per second."""
-        self.play_rate = rate
-        if self.playing:
-            self._play.setInterval(round(1000 / rate))
+        """Steps of the present granularity per second."""
+        self._player.set_rate(rate)
         self._tell(Change.BUSY)
 
     def cancel(self) -> None:
         """Stop what the worker is doing at the next event."""
-        self._play.stop()
+        self._player.stop()
         self._link.cancel()
 
     # ---- selection and sampling
@@ -349,10 +329,7 @@ class AppContext(QObject):
         moment = self.moment
         if moment is None or moment.distribution is None:
             return np.zeros(0, dtype=np.int64)
-        cumulative = moment.distribution.cumulative
-        uniforms = self._comparing.random(count) * cumulative[-1]
-        kept = moment.distribution.kept[np.searchsorted(cumulative, uniforms, side="right")]
-        return np.bincount(kept, minlength=moment.model.shape.vocabulary)
+        return draw_many(moment.distribution, count, self._comparing)
 
     def replay(self, step: int, layer: int) -> None:
         """Ask for a block that the byte budget left out."""
@@ -381,26 +358,22 @@ class AppContext(QObject):
     # ---- looks
 
     def set_theme(self, name: ThemeName) -> None:
-        self._restyle(replace(self.style, palette=PALETTES[name]))
+        self._restyle(self.style.themed(name))
 
     def set_scale(self, scale: float) -> None:
-        self._restyle(replace(self.style, scale=min(4.0, max(0.6, scale))))
+        self._restyle(self.style.scaled(scale))
 
     def set_projector(self, on: bool) -> None:
         """Light colours and everything 1.5 times larger, or back."""
-        if on == self.style.projector:
-            return
-        if on:
+        if on and not self.style.projector:
             self._before_projector = self.style
-            self._restyle(
-                Style(PALETTES[ThemeName.LIGHT], max(1.5, self.style.scale * 1.5), projector=True)
-            )
-        else:
-            self._restyle(replace(self._before_projector, projector=False))
+            self._restyle(self.style.projected())
+        elif not on and self.style.projector:
+            self._restyle(self._before_projector)
 
     def close(self) -> None:
         """Stop the timers and the worker; nothing runs afterwards."""
-        self._play.stop()
+        self._player.stop()
         self._link.close()
 
     # ---- inside
@@ -436,16 +409,16 @@ class AppContext(QObject):
     def _decode_on(self) -> None:
         """Past the end: take the landing token of the newest step."""
         if self.exhausted:
-            self._play.stop()
-            self.notice.emit(_sentence(self.exhausted))
+            self._player.stop()
+            self.notice.emit(sentence(self.exhausted))
             self._tell(Change.BUSY)
             return
         moment = self.moment
         if self.trace is None or moment is None:
             return
         if moment.landing is None:
-            self._play.stop()
-            self.notice.emit(_sentence(moment.sampling_refusal or "there is nothing to take"))
+            self._player.stop()
+            self.notice.emit(sentence(moment.sampling_refusal or "there is nothing to take"))
             return
         step = len(self.trace.steps) - 1
         self._decode_after(step, moment.landing.token_id, by_hand=False, whole=False)
@@ -455,7 +428,7 @@ class AppContext(QObject):
         if trace is None:
             return
         if trace.steps[step].last >= self.capacity:
-            self.notice.emit(_sentence(CacheExhausted(trace.steps[step].last, self.capacity)))
+            self.notice.emit(sentence(CacheExhausted(trace.steps[step].last, self.capacity)))
             self._tell(Change.BUSY)
             return
         drawn = by_hand or not self.sampling.deterministic
@@ -472,10 +445,13 @@ class AppContext(QObject):
         self._arrive(arrival)
         self._submit(RUN, "Decoding one token", lambda: room.decode(step, token_id, drawn=drawn))
 
-    def _rebuild(self, *, capacity: int, faults: frozenset[str]) -> None:
+    def _rebuild(
+        self, *, capacity: int, faults: frozenset[str], prompt: tuple[int, ...] = ()
+    ) -> None:
+        """The tokens in hand again, or another prompt, in a new session."""
         trace, here = self.trace, self.cursor
-        steps = () if trace is None else trace.steps
-        prompt = steps[0].token_ids if steps else ()
+        steps = () if trace is None or prompt else trace.steps
+        prompt = steps[0].token_ids if steps else prompt
         drawn = not self.sampling.deterministic
         continuation = tuple((step.token_ids[0], drawn) for step in steps[1:])
         room, seed = self._link.room, self._seed()
@@ -518,18 +494,13 @@ class AppContext(QObject):
 
     def _update_busy(self) -> Change:
         text = self._link.slow_job
-        busy = None if not text else Busy(text, self._fraction())
+        busy = None
+        if text:
+            busy = Busy(text, None if self.trace is None else self.trace.fraction_of_last)
         if busy == self.busy:
             return Change(0)
         self.busy = busy
         return Change.BUSY
-
-    def _fraction(self) -> float | None:
-        """How much of the step that is being computed is there."""
-        trace = self.trace
-        if trace is None or not trace.steps or trace.complete(len(trace.steps) - 1):
-            return None
-        return trace.events_in(len(trace.steps) - 1) / len(trace.operations)
 
     def _take_in(self, update: object) -> Change:
         match update:
@@ -590,7 +561,7 @@ class AppContext(QObject):
         if ended.cancelled and ended.tag == RUN:
             self.notice.emit("Cancelled. Everything up to the last complete step is kept.")
         if ended.refusal is not None:
-            self.notice.emit(_sentence(ended.refusal))
+            self.notice.emit(sentence(ended.refusal))
         if ended.crash:
             self.crashed.emit(ended.crash)
         return change
@@ -621,11 +592,6 @@ class AppContext(QObject):
             return cursor
         return last(trace)
 
-    def _on_play(self) -> None:
+    def _on_tick(self) -> None:
         if self._link.idle:
             self.move(1)
-
-
-def _sentence(text: object) -> str:
-    words = str(text).strip()
-    return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")

@@ -11,7 +11,8 @@ from PySide6.QtWidgets import QApplication, QDialog, QLabel, QMenu, QVBoxLayout,
 
 from decoder_gui import dialogs
 from decoder_gui.arrangement import Arrangement
-from decoder_gui.context import AppContext, Change
+from decoder_gui.change import Change
+from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Granularity
 from decoder_gui.debugger.library import named_models
 from decoder_gui.main_window import MainWindow
@@ -51,6 +52,7 @@ class Workspace(QWidget):
         ]
         self.fault_banner = QLabel()
         self.fault_banner.setObjectName("fault-banner")
+        self.fault_banner.setProperty("kind", "alarm")
         self.fault_banner.setWordWrap(True)
         self.fault_banner.hide()
 

@@ -80,3 +80,9 @@ class CheckpointError(DecoderError, ValueError):
 
 class FaultNotPossible(DecoderError, ValueError):
     """A deliberate fault that this engine cannot have; the message says why."""
+
+
+def sentence(words: object) -> str:
+    """An error, or other words, as a sentence: a capital in front and a full stop at the end."""
+    text = str(words).strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

@@ -124,6 +124,13 @@ class Trace:
         """Whether every operation of the step has been recorded."""
         return 0 <= step < len(self._events) and len(self._events[step]) == len(self.operations)
 
+    @property
+    def fraction_of_last(self) -> float | None:
+        """How much of the last step is recorded; None where nothing is being recorded."""
+        if not self._events or self.complete(len(self._events) - 1):
+            return None
+        return len(self._events[-1]) / len(self.operations)
+
     def begin(self, step: Step) -> None:
         """Start a step; it must follow the last one."""
         if step.index != len(self._steps):

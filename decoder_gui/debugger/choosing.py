@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from decoder_gui.debugger.session import Session, Update
 from model.engine import Array
 from model.faults import sampling_under
@@ -32,6 +34,13 @@ def pick(source: Distribution, config: SamplingConfig, uniform: float) -> Pick:
         log_probability=score.log_probability,
         uniform=None if config.deterministic else uniform,
     )
+
+
+def draw_many(source: Distribution, count: int, generator: np.random.Generator) -> Array:
+    """How often each token comes up in ``count`` draws from a generator; (vocab,) int64."""
+    reached = generator.random(count) * source.cumulative[-1]
+    drawn = source.kept[np.searchsorted(source.cumulative, reached, side="right")]
+    return np.bincount(drawn, minlength=source.ranking.vocabulary)
 
 
 def generate(

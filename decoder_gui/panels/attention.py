@@ -5,7 +5,8 @@ from __future__ import annotations
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QLabel, QVBoxLayout, QWidget
 
-from decoder_gui.context import AppContext, Change
+from decoder_gui.change import Change
+from decoder_gui.context import AppContext
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.viewdata.attention import AttentionView, build_attention, layer_in_hand
 from decoder_gui.viewdata.attention_store import PatternStore

@@ -11,7 +11,8 @@ from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QWidget
 
 import decoder_gui.panels
-from decoder_gui.context import AppContext, Change
+from decoder_gui.change import Change
+from decoder_gui.context import AppContext
 
 
 class Place(Enum):

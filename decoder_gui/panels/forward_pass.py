@@ -5,7 +5,8 @@ from __future__ import annotations
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QLabel, QWidget
 
-from decoder_gui.context import AppContext, Change
+from decoder_gui.change import Change
+from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.viewdata.forward_pass import ForwardPassView, build_forward_pass

@@ -7,7 +7,8 @@ from dataclasses import replace
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from decoder_gui.context import AppContext, Change
+from decoder_gui.change import Change
+from decoder_gui.context import AppContext
 from decoder_gui.debugger.session import DEFAULT_SEED
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.theme.style import Face

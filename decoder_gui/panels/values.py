@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
-from decoder_gui.context import AppContext, Change
+from decoder_gui.change import Change
+from decoder_gui.context import AppContext
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.viewdata.arithmetic import short_name
 from decoder_gui.viewdata.numbers import format_value

@@ -7,7 +7,7 @@ from enum import Enum
 
 from PySide6.QtGui import QColor, QFont
 
-from decoder_gui.theme.palette import DARK, Palette
+from decoder_gui.theme.palette import DARK, PALETTES, Palette, ThemeName
 
 UI_FAMILY = "Inter"
 MONO_FAMILY = "JetBrains Mono"
@@ -59,4 +59,13 @@ class Style:
         return colour
 
     def scaled(self, scale: float) -> Style:
-        return replace(self, scale=scale)
+        """The same looks at another scale, within what stays usable."""
+        return replace(self, scale=min(4.0, max(0.6, scale)))
+
+    def themed(self, name: ThemeName) -> Style:
+        """The same scale in other colours."""
+        return replace(self, palette=PALETTES[name])
+
+    def projected(self) -> Style:
+        """For a projector: light, and at least 1.5 times as large."""
+        return Style(PALETTES[ThemeName.LIGHT], max(1.5, self.scale * 1.5), projector=True)

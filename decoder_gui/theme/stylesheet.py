@@ -12,6 +12,7 @@ Widgets say what they are with the dynamic property ``kind``, and nothing else:
 ``bar``      a strip with a line under it; ``foot`` one with a line over it
 ``muted``    secondary text (labels)
 ``error``    text that says what was refused (labels)
+``alarm``    a line that must not be missed: a deliberate fault is on (labels)
 ``notice``   a sentence laid over the window for a while (labels)
 ===========  ====================================================================
 """
@@ -23,7 +24,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from decoder_gui.assets_path import asset
 from decoder_gui.theme.fonts import load_fonts
-from decoder_gui.theme.palette import blend
+from decoder_gui.theme.palette import Palette, blend, contrast
 from decoder_gui.theme.style import MONO_FAMILY, UI_FAMILY, Face, Style
 
 
@@ -88,6 +89,12 @@ def _hover(style: Style) -> str:
     return blend(style.palette.text, style.palette.raised, 0.09)
 
 
+def _readable_on(ground: str, palette: Palette) -> str:
+    """The palette's text or its inverse, whichever stands out more."""
+    inks = (palette.text, palette.inverse_text)
+    return max(inks, key=lambda ink: contrast(ink, ground))
+
+
 def _icon(name: str, style: Style) -> str:
     return f'url("{asset(f"icons/{name}-{style.palette.name}.svg").as_posix()}")'
 
@@ -111,6 +118,9 @@ QWidget[kind="foot"] {{ background: {p.window}; border: none; border-top: 1px so
 QLabel {{ background: transparent; color: {p.text}; }}
 QLabel[kind="muted"] {{ color: {p.muted}; }}
 QLabel[kind="error"] {{ color: {p.bad}; }}
+QLabel[kind="alarm"] {{
+    background: {p.bad}; color: {_readable_on(p.bad, p)}; font-weight: 600;
+    padding: {px(6)}px {px(16)}px; }}
 QLabel[kind="notice"] {{
     background: {p.raised}; border: 1px solid {p.border_strong}; border-radius: {px(6)}px; }}
 QLabel:disabled {{ color: {p.faint}; }}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import numpy as np
 import pytest
 
@@ -142,6 +144,7 @@ def test_abandoning_a_step_leaves_the_session_as_it_was(stories: LoadedModel) ->
     updates = session.decode(5, drawn=True)
     for _ in range(7):
         next(updates)
+    assert isinstance(updates, Generator)
     updates.close()
     assert session.cache.length == length
     assert len(session.steps) == 1

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 from pytestqt.qtbot import QtBot
 
-from decoder_gui.context import AppContext, Change
+from decoder_gui.change import Change
+from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor, Granularity, first, last
 from decoder_gui.waiting import wait_until
 from model.errors import InvalidSampling

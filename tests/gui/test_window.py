@@ -19,7 +19,7 @@ from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Granularity, first
 from decoder_gui.main_window import MainWindow
 from decoder_gui.shortcuts import SHORTCUTS
-from decoder_gui.theme.palette import ThemeName
+from decoder_gui.theme.palette import DARK, ThemeName
 from decoder_gui.waiting import wait_until
 from tests.gui.conftest import STORY, settle
 
@@ -156,7 +156,7 @@ def test_projector_mode_shows_one_panel_and_number_keys_switch(
             press(qtbot, window, Key(Key.Key_0 + number))
             assert [name for name, dock in docks.items() if dock.isVisible()] == [name]
     press(qtbot, window, Key.Key_P)
-    assert context.style.palette.name is ThemeName.DARK
+    assert context.style.palette is DARK
     assert context.style.scale == 1.0
     assert all(dock.isVisible() for dock in docks.values())
 

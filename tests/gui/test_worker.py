@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from decoder_gui.waiting import wait_until
-from decoder_gui.worker import Ended, Progressed, Started, Worker
+from decoder_gui.worker import Ended, Progressed, Report, Started, Worker
 from model.errors import EmptyPrompt
 
 
@@ -19,7 +20,7 @@ def worker() -> Iterator[Worker]:
     made.stop()
 
 
-def finish(worker: Worker) -> list[object]:
+def finish(worker: Worker) -> list[Report]:
     assert wait_until(lambda: worker.idle)
     reports = list(worker.reports)
     worker.reports.clear()
@@ -31,7 +32,7 @@ def test_jobs_run_in_order_in_one_thread(worker: Worker) -> None:
         yield name, threading.current_thread().name
 
     for name in "abc":
-        worker.submit("run", lambda name=name: job(name), replace=False)
+        worker.submit("run", partial(job, name), replace=False)
     updates = [report.update for report in finish(worker) if isinstance(report, Progressed)]
     assert [update[0] for update in updates] == ["a", "b", "c"]  # type: ignore[index]
     assert {update[1] for update in updates} == {"decoder-gui engine"}  # type: ignore[index]

@@ -1,0 +1,19 @@
+"""What can change in the window's state, as flags that panels choose from."""
+
+from __future__ import annotations
+
+from enum import Flag, auto
+
+
+class Change(Flag):
+    """What happened since a panel was last drawn."""
+
+    TRACE = auto()  # the trace was replaced, cut or grew
+    CURSOR = auto()
+    SELECTION = auto()
+    SAMPLING = auto()  # sampling settings, or the held draw
+    CHECKS = auto()  # verdicts, or the set of faults that are on
+    STYLE = auto()
+    MODEL = auto()
+    BUSY = auto()  # the worker began or ended something, play began or ended, breakpoints
+    ALL = TRACE | CURSOR | SELECTION | SAMPLING | CHECKS | STYLE | MODEL | BUSY
