@@ -56,6 +56,11 @@ class ShownRow:
     opened: bool | None  # None where there is nothing to open
 
     @property
+    def looks(self) -> tuple[object, ...]:
+        """All that its picture depends on; a block also knows its operations, drawn or not."""
+        return self.label, self.detail, self.depth, self.progress, self.current, self.opened
+
+    @property
     def words(self) -> str:
         opened = {None: "", True: ", open", False: ", closed"}[self.opened]
         detail = f", {self.detail}" if self.detail else ""
@@ -136,11 +141,12 @@ class OperationTree(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
-        scrolled = self.verticalScrollBar().value()
+        scrolled, region = self.verticalScrollBar().value(), event.region()
         first = max(0, (event.rect().top() + scrolled) // self._height)
         last = (event.rect().bottom() + scrolled) // self._height
         for index in range(first, min(last + 1, len(self._rows))):
-            self._paint_row(painter, index)
+            if region.intersects(self.row_rect(index)):
+                self._paint_row(painter, index)
 
     def _paint_row(self, painter: QPainter, index: int) -> None:
         row, style = self._rows[index], self._style
@@ -335,7 +341,7 @@ class OperationTree(QAbstractScrollArea):
         else:
             # One step changes two rows, and only these are painted again.
             for index, (old, new) in enumerate(zip(before, rows, strict=True)):
-                if old is not new and old != new:
+                if old.looks != new.looks:
                     self.viewport().update(self.row_rect(index))
         self._set_range()
 

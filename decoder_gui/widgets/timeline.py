@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
@@ -76,6 +78,7 @@ class Timeline(QWidget):
         if view == self._view and style == self._style:
             return
         restyled = style != self._style
+        before, offset = self._view, self._offset
         self._view, self._style = view, style
         if not same or bool(view.end_text) != (self._layout.end.width > 0):
             self._arrange()
@@ -84,7 +87,19 @@ class Timeline(QWidget):
         if moved and not self._dragging:
             self._follow()
         self._describe()
-        self.update()
+        if same and offset == self._offset and _only_playhead(before, view):
+            self._update_playhead(before)
+        else:
+            self.update()
+
+    def _update_playhead(self, before: TimelineView) -> None:
+        """Paint only between where the playhead was and where it is."""
+        assert before.cursor is not None
+        assert self._view.cursor is not None
+        scene, reach = self.scene, self._style.px(8)
+        places = [scene.event_x(before.cursor), scene.event_x(self._view.cursor)]
+        left = int(min(places)) - reach
+        self.update(left, 0, int(max(places)) + reach - left, self.height())
 
     def shown_text(self, step: int) -> str:
         """The words on a block as they fit, elided where they do not; empty where none do."""
@@ -93,7 +108,7 @@ class Timeline(QWidget):
     @property
     def scene(self) -> TimelineScene:
         """Where everything is at present."""
-        return TimelineScene(self._view, self._layout, self._style, self._offset, self.width())
+        return TimelineScene(self._view, self._layout, self._style, self._offset)
 
     def sizeHint(self) -> QSize:
         return QSize(self._style.px(600), self._style.px(HEIGHT))
@@ -149,7 +164,7 @@ class Timeline(QWidget):
                 "Nothing has been computed yet. Prefill runs the prompt.",
             )
         else:
-            self.scene.paint(painter, self._hover)
+            self.scene.paint(painter, self._hover, event.rect())
         if self.hasFocus():
             painter.setPen(QPen(self._style.colour("outline"), 2))
             painter.setBrush(Qt.BrushStyle.NoBrush)
@@ -336,3 +351,10 @@ class Timeline(QWidget):
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         self.update()
+
+
+def _only_playhead(before: TimelineView, now: TimelineView) -> bool:
+    """Whether the cursor has moved within its step, and nothing else is different."""
+    if before.cursor is None or now.cursor is None or before.cursor.step != now.cursor.step:
+        return False
+    return replace(before, cursor=now.cursor) == now

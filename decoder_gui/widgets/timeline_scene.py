@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
 from decoder_gui.debugger.cursor import Cursor
@@ -23,13 +23,12 @@ HEIGHT = 47.0
 
 @dataclass(frozen=True)
 class TimelineScene:
-    """A view, laid out and scrolled by ``offset`` pixels into a widget ``width`` pixels wide."""
+    """A view, laid out and scrolled by ``offset`` pixels."""
 
     view: TimelineView
     layout: TimelineLayout
     style: Style
     offset: float
-    width: int
 
     def block_box(self, step: int) -> QRectF:
         """Where a block is drawn in the widget, in device-independent pixels."""
@@ -55,10 +54,11 @@ class TimelineScene:
         span = self.layout.spans[step]
         return self.view.event_at(step, (x - span.left) / span.width)
 
-    def paint(self, painter: QPainter, hover: Cursor | None) -> None:
-        """Paint what is in sight; ``hover`` is where a breakpoint would be set."""
-        self._paint_blocks(painter)
-        self._paint_end(painter)
+    def paint(self, painter: QPainter, hover: Cursor | None, part: QRect) -> None:
+        """Paint what lies in ``part``; ``hover`` is where a breakpoint would be set."""
+        self._paint_blocks(painter, part)
+        if self.end_box().right() >= part.left() and self.end_box().left() <= part.right():
+            self._paint_end(painter)
         self._paint_breakpoints(painter, hover)
         self._paint_playhead(painter)
 
@@ -72,15 +72,15 @@ class TimelineScene:
         candidates = (getattr(palette, f"{phase}_text"), palette.text, palette.inverse_text)
         return ground, max(candidates, key=lambda colour: contrast(colour, ground))
 
-    def _paint_blocks(self, painter: QPainter) -> None:
+    def _paint_blocks(self, painter: QPainter, part: QRect) -> None:
         style, radius = self.style, self.style.px(3)
         here = -1 if self.view.cursor is None else self.view.cursor.step
         painter.setFont(style.font(Face.TITLE))
         middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
         colours: dict[tuple[Phase, int], tuple[str, str]] = {}
-        for block in self.view.blocks[self.layout.block_at(self.offset) :]:
+        for block in self.view.blocks[self.layout.block_at(self.offset + part.left()) :]:
             box = self.block_box(block.step)
-            if box.left() > self.width:
+            if box.left() > part.right() + 1:
                 break
             kind = block.phase, (block.step > here) - (block.step < here)
             if kind not in colours:
