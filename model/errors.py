@@ -78,6 +78,10 @@ class CheckpointError(DecoderError, ValueError):
     """A model file that cannot be used; the message names the file and the field."""
 
 
+class NotEnoughMemory(CheckpointError):
+    """A model that the memory at hand cannot hold; the message states what it needs."""
+
+
 class FaultNotPossible(DecoderError, ValueError):
     """A deliberate fault that this engine cannot have; the message says why."""
 

@@ -7,6 +7,6 @@ what it can read.
 
 from __future__ import annotations
 
-from model.checkpoints.loading import LoadedModel, open_checkpoint
+from model.checkpoints.loading import LoadedModel, Opening, finish, open_checkpoint, opening
 
-__all__ = ["LoadedModel", "open_checkpoint"]
+__all__ = ["LoadedModel", "Opening", "finish", "open_checkpoint", "opening"]

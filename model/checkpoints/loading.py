@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from model.blueprint import Blueprint
+from model.checkpoints.estimate import Progress
 from model.engine import Engine
 from model.errors import CheckpointError
 from model.tokenizers import Tokenizer
@@ -55,6 +56,15 @@ class LoadedModel:
     path: Path
     added_bos: int | None = None
     warnings: tuple[str, ...] = ()
+
+
+Opening = Generator[Progress, None, LoadedModel]
+"""Opening a model, step by step.
+
+It yields :class:`~model.checkpoints.estimate.Needs` once, after the headers were held against each
+other and before any weight is read, then a :class:`~model.checkpoints.estimate.Reading` before each
+tensor. Whoever drives it may stop at any of them, by closing it.
+"""
 
 
 @dataclass(frozen=True)
@@ -109,7 +119,7 @@ class Format:
 
     name: str
     recognises: Callable[[Path], bool]
-    open: Callable[[Path], LoadedModel]
+    open: Callable[[Path], Opening]
 
 
 _families: dict[str, Family] = {}
@@ -148,7 +158,26 @@ def family_of(model_type: object, source: Path) -> Family:
 
 
 def open_checkpoint(path: str | Path) -> LoadedModel:
-    """Open a model folder, or the weights file in it.
+    """Open a model folder, or the weights file in it, in one go.
+
+    Raises:
+        CheckpointError: as :func:`opening`.
+    """
+    return finish(opening(path))
+
+
+def finish(steps: Opening) -> LoadedModel:
+    """Drive an opening to its end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            loaded: LoadedModel = end.value
+            return loaded
+
+
+def opening(path: str | Path) -> Opening:
+    """Open a model folder, or the weights file in it, in steps that can be watched and stopped.
 
     Nothing in it is ever executed: pickles are refused by their content, whatever their name.
 
@@ -162,7 +191,7 @@ def open_checkpoint(path: str | Path) -> LoadedModel:
     for format_ in _formats.values():
         if format_.recognises(place):
             try:
-                return format_.open(place)
+                return (yield from format_.open(place))
             except OSError as error:
                 reason = error.strerror or str(error)
                 raise CheckpointError(f"{error.filename or place}: {reason}") from None

@@ -7,17 +7,20 @@ the blueprint before any of it is read.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from model.checkpoints.estimate import FLOAT32, Needs, progress_of
 from model.checkpoints.loading import (
     Config,
     Family,
     Format,
     LoadedModel,
+    Opening,
     TensorSource,
     family_of,
     register_format,
@@ -47,7 +50,7 @@ def recognises(place: Path) -> bool:
     return place.suffix == ".safetensors"
 
 
-def open_folder(place: Path) -> LoadedModel:
+def open_folder(place: Path) -> Opening:
     """Open such a folder, or the folder around such a file.
 
     Raises:
@@ -69,9 +72,13 @@ def open_folder(place: Path) -> LoadedModel:
     _check_tensors(weights_file, stored, shapes, sources, family, doubles)
     tokenizer = _open_tokenizer(folder, blueprint.shape.vocabulary)
 
+    title = folder.resolve().name
+    yield Needs.of(title, family.label, blueprint)
     arrays: dict[str, Floats] = {}
     warnings: list[str] = []
-    for name in shapes:
+    sizes = {name: FLOAT32 * math.prod(size) for name, size in shapes.items()}
+    for name, progress in zip(shapes, progress_of(sizes), strict=True):
+        yield progress
         source = sources[name]
         array = read_tensor(weights_file, stored[source.name])
         # A sum is not finite if any of its terms is not: one cheap look at all of them.
@@ -85,7 +92,7 @@ def open_folder(place: Path) -> LoadedModel:
                 f"{double} is not the {sources[name].name} that {CONFIG} says it is; it is not used"
             )
     return LoadedModel(
-        name=folder.resolve().name,
+        name=title,
         family=family.label,
         engine=Decoder(blueprint, build_weights(blueprint, arrays)),
         tokenizer=tokenizer,
