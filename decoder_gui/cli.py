@@ -178,6 +178,7 @@ def _run_options(arguments: Arguments) -> RunOptions:
 def _open(options: RunOptions) -> tuple[LoadedModel, list[int], SamplingConfig]:
     """The model, the prompt's token ids and the sampler's settings, each refused in words."""
     from decoder_gui.debugger.library import open_model
+    from model.tokenizers import encode_prompt
 
     sampling = sampling_of(options)
     loaded = open_model(options.model)
@@ -186,7 +187,7 @@ def _open(options: RunOptions) -> tuple[LoadedModel, list[int], SamplingConfig]:
     prompt = options.prompt
     if prompt is None:
         prompt = DEFAULT_PROMPTS.get(loaded.name, DEFAULT_PROMPTS["stories"])
-    return loaded, loaded.tokenizer.encode(prompt), sampling
+    return loaded, encode_prompt(loaded.tokenizer, prompt), sampling
 
 
 def sampling_of(options: RunOptions) -> SamplingConfig:

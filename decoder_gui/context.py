@@ -33,6 +33,7 @@ from decoder_gui.worker import Ended, Progressed, Report
 from model.checks import CheckResult
 from model.errors import CacheExhausted, ContextOverflow, DecoderError, sentence
 from model.sampling import SamplingConfig
+from model.tokenizers import encode_prompt
 from model.trace import Event, Trace
 
 CHECKS_UP_TO = 400_000_000  # parameters x positions that are checked without being asked
@@ -152,7 +153,7 @@ class AppContext(QObject):
             return
         self.prompt = self.prompt if text is None else text
         try:
-            ids = self.model.tokenizer.encode(self.prompt)
+            ids = encode_prompt(self.model.tokenizer, self.prompt)
         except DecoderError as refusal:
             self.notice.emit(sentence(refusal))
             return

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.viewdata.moment import ModelInfo, Moment
+from model.tokenizers import cut_front
 
 
 @dataclass(frozen=True)
@@ -68,17 +69,17 @@ def ask_about_overflow(
     parent: QWidget, model: ModelInfo, token_ids: list[int], capacity: int
 ) -> Answer | None:
     """A prompt does not fit: cutting its front is an explicit choice that shows what is lost."""
-    lost = token_ids[: len(token_ids) - capacity]
+    lost, kept = cut_front(model.tokenizer, token_ids, capacity)
     limit = model.shape.context_length
     box = QMessageBox(parent)
     box.setIcon(QMessageBox.Icon.Warning)
     box.setWindowTitle("The prompt does not fit")
     box.setText(f"The prompt has {len(token_ids)} tokens and the context has {capacity} positions.")
     box.setInformativeText(
-        f"Cutting the front would lose its first {len(lost)} tokens:\n\n"
+        f"Cutting the front would lose {len(lost)} tokens:\n\n"
         + _shortened(model.tokenizer.decode(lost))
     )
-    cut = box.addButton(f"Cut the first {len(lost)} tokens", QMessageBox.ButtonRole.AcceptRole)
+    cut = box.addButton(f"Cut {len(lost)} tokens at the front", QMessageBox.ButtonRole.AcceptRole)
     larger = None
     if len(token_ids) <= limit:
         larger = box.addButton(f"Use a context of {limit}", QMessageBox.ButtonRole.AcceptRole)
@@ -86,7 +87,6 @@ def ask_about_overflow(
     box.setDefaultButton(keep)
     box.exec()
     if box.clickedButton() is cut:
-        kept = token_ids[-capacity:]
         return Answer(lambda context: context.prefill_ids(kept))
     if larger is not None and box.clickedButton() is larger:
         return Answer(lambda context: context.prefill_in(token_ids, limit))

@@ -1,6 +1,6 @@
 """Text to token ids and back, and tokens as they may be shown: every byte accounted for.
 
-The package ``tokenizers`` is imported when a ``tokenizer.json`` is opened, not before.
+The vocabularies that the package ``tokenizers`` reads are in :mod:`model.fast_tokenizers`.
 """
 
 from __future__ import annotations
@@ -8,15 +8,9 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from model.errors import CheckpointError, UnknownToken
-
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer as FastTokenizer
-
-END_OF_TEXT = "<|endoftext|>"
+from model.errors import UnknownToken
 
 
 @dataclass(frozen=True)
@@ -53,6 +47,11 @@ class Tokenizer(Protocol):
         """Ids of control tokens, which no text is encoded to."""
         ...
 
+    @property
+    def front_ids(self) -> tuple[int, ...]:
+        """Ids that belong in front of every prompt, such as the one that begins a text."""
+        ...
+
     def encode(self, text: str) -> list[int]:
         """Ids of a text, nothing added.
 
@@ -72,118 +71,6 @@ class Tokenizer(Protocol):
     def pieces(self, ids: Iterable[int]) -> tuple[Piece, ...]:
         """One piece per id; tokens that share a character each show their own bytes as hex."""
         ...
-
-
-class ByteLevelTokenizer:
-    """A byte-level BPE, as GPT-2 and its descendants use it: any text round-trips.
-
-    Raises:
-        CheckpointError: the tokenizer does not map its tokens to bytes the byte-level way.
-    """
-
-    def __init__(self, fast: FastTokenizer, source: Path) -> None:
-        if type(fast.decoder).__name__ != "ByteLevel":
-            raise CheckpointError(
-                f"{source}: its decoder is {type(fast.decoder).__name__}; only ByteLevel is read"
-            )
-        # A text that happens to spell a control token is a text, and none of it may be cut off.
-        fast.encode_special_tokens = True
-        fast.no_truncation()
-        fast.no_padding()
-        self._fast = fast
-        self._added = {
-            token_id: (token.content, bool(token.special))
-            for token_id, token in fast.get_added_tokens_decoder().items()
-        }
-        self._vocabulary = max(fast.get_vocab(with_added_tokens=True).values(), default=-1) + 1
-        self._pieces: dict[int, Piece] = {}
-
-    @classmethod
-    def from_file(cls, path: Path) -> ByteLevelTokenizer:
-        """Read a ``tokenizer.json``.
-
-        Raises:
-            CheckpointError: it is missing, damaged or of another kind.
-        """
-        from tokenizers import Tokenizer as FastTokenizer
-
-        return cls(_opened(path, lambda: FastTokenizer.from_file(str(path))), path)
-
-    @classmethod
-    def from_vocabulary(cls, vocabulary: Path, merges: Path) -> ByteLevelTokenizer:
-        """Read the older pair of files, ``vocab.json`` and ``merges.txt``.
-
-        Raises:
-            CheckpointError: one of them is missing or damaged.
-        """
-        from tokenizers import Tokenizer as FastTokenizer
-        from tokenizers import decoders, models, pre_tokenizers
-
-        def open_both() -> FastTokenizer:
-            fast = FastTokenizer(models.BPE.from_file(str(vocabulary), str(merges)))
-            fast.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-            fast.decoder = decoders.ByteLevel()
-            if fast.token_to_id(END_OF_TEXT) is not None:
-                fast.add_special_tokens([END_OF_TEXT])
-            return fast
-
-        return cls(_opened(vocabulary, open_both), vocabulary)
-
-    @property
-    def vocabulary(self) -> int:
-        return self._vocabulary
-
-    @property
-    def special_ids(self) -> frozenset[int]:
-        return frozenset(token_id for token_id, (_, special) in self._added.items() if special)
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text, nothing added; see :class:`Tokenizer`."""
-        try:
-            wanted = text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            lone = ord(text[error.start])
-            raise UnknownToken(
-                f"character {error.start} of the text is half of a pair, U+{lone:04X}: "
-                "it has no bytes, so no token"
-            ) from None
-        ids: list[int] = self._fast.encode(text, add_special_tokens=False).ids
-        spelled = b"".join(self.piece(token_id).raw for token_id in ids)
-        # A normaliser changes the text on purpose, and some models put a space before it.
-        if spelled not in (wanted, b" " + wanted) and self._fast.normalizer is None:
-            raise UnknownToken(f"the tokenizer has no token for {_first_loss(wanted, spelled)}")
-        return ids
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text that the tokens spell; see :class:`Tokenizer`."""
-        return b"".join(self.piece(token_id).raw for token_id in ids).decode("utf-8", "replace")
-
-    def piece(self, token_id: int) -> Piece:
-        """One token by itself; never fails."""
-        found = self._pieces.get(token_id)
-        if found is None:
-            found = self._pieces[token_id] = self._new_piece(token_id)
-        return found
-
-    def pieces(self, ids: Iterable[int]) -> tuple[Piece, ...]:
-        """One piece per id."""
-        return tuple(self.piece(token_id) for token_id in ids)
-
-    def _new_piece(self, token_id: int) -> Piece:
-        if token_id in self._added:
-            content, special = self._added[token_id]
-            raw = content.encode("utf-8")
-            return Piece(token_id, raw, content if special else visible(raw)[0], special)
-        # The package takes only ids of 32 bits.
-        token = self._fast.id_to_token(token_id) if 0 <= token_id < self._vocabulary else None
-        if token is None:
-            return _no_token(token_id)
-        try:
-            raw = bytes(_BYTE_OF[character] for character in token)
-        except KeyError:
-            raw = token.encode("utf-8")
-        text, partial = visible(raw)
-        return Piece(token_id, raw, text, partial=partial)
 
 
 class WordTokenizer:
@@ -206,6 +93,10 @@ class WordTokenizer:
     def special_ids(self) -> frozenset[int]:
         return frozenset()
 
+    @property
+    def front_ids(self) -> tuple[int, ...]:
+        return ()
+
     def encode(self, text: str) -> list[int]:
         """Ids of the words; see :class:`Tokenizer`."""
         return self._tokenize(text)
@@ -217,7 +108,7 @@ class WordTokenizer:
     def piece(self, token_id: int) -> Piece:
         """One word."""
         if not 0 <= token_id < len(self._words):
-            return _no_token(token_id)
+            return no_token(token_id)
         raw = self._words[token_id].encode("utf-8")
         return Piece(token_id, raw, visible(raw)[0])
 
@@ -246,6 +137,10 @@ class IdTokenizer:
     def special_ids(self) -> frozenset[int]:
         return frozenset()
 
+    @property
+    def front_ids(self) -> tuple[int, ...]:
+        return ()
+
     def encode(self, text: str) -> list[int]:
         """The ids that the text lists, separated by commas or spaces.
 
@@ -271,11 +166,34 @@ class IdTokenizer:
 
     def piece(self, token_id: int) -> Piece:
         """The id alone."""
-        return _no_token(token_id)
+        return no_token(token_id)
 
     def pieces(self, ids: Iterable[int]) -> tuple[Piece, ...]:
         """One piece per id."""
         return tuple(self.piece(token_id) for token_id in ids)
+
+
+def encode_prompt(tokenizer: Tokenizer, text: str) -> list[int]:
+    """The ids that a prompt is run as: what belongs in front of every prompt, then the text's.
+
+    Raises:
+        UnknownToken: part of the text has no token.
+    """
+    return [*tokenizer.front_ids, *tokenizer.encode(text)]
+
+
+def cut_front(
+    tokenizer: Tokenizer, ids: Sequence[int], capacity: int
+) -> tuple[list[int], list[int]]:
+    """What of a prompt that is too long would be lost, and what would be kept.
+
+    The end is kept, and what belongs in front of every prompt, if it is there and leaves room.
+    """
+    front = len(tokenizer.front_ids)
+    if tuple(ids[:front]) != tokenizer.front_ids or front >= capacity:
+        front = 0
+    end = len(ids) - (capacity - front)
+    return list(ids[front:end]), [*ids[:front], *ids[end:]]
 
 
 def visible(raw: bytes) -> tuple[str, bool]:
@@ -298,46 +216,10 @@ def visible(raw: bytes) -> tuple[str, bool]:
     return shown, partial
 
 
-def _opened(path: Path, opening: Callable[[], FastTokenizer]) -> FastTokenizer:
-    if not path.is_file():
-        raise CheckpointError(f"{path}: there is no such file")
-    try:
-        return opening()
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:  # the package's own panics derive from nothing narrower
-        reason = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{path}: not a tokenizer that can be read ({reason})") from None
-
-
-def _no_token(token_id: int) -> Piece:
+def no_token(token_id: int) -> Piece:
+    """What is shown for an id that no token has."""
     return Piece(token_id, b"", f"[id {token_id}]")
 
-
-def _first_loss(wanted: bytes, spelled: bytes) -> str:
-    """The first character of a text that its tokens do not spell, named."""
-    same = next(
-        (i for i, (a, b) in enumerate(zip(wanted, spelled, strict=False)) if a != b),
-        min(len(wanted), len(spelled)),
-    )
-    character = wanted[same:].decode("utf-8", "ignore")[:1]
-    return f"{character!r}" if character else "the end of the text"
-
-
-def _byte_alphabet() -> dict[str, int]:
-    """The character that stands for each byte in a byte-level vocabulary, reversed.
-
-    Bytes that are visible Latin-1 characters stand for themselves; the others, in order, are the
-    characters from U+0100 on.
-    """
-    own = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = [byte for byte in range(256) if byte not in own]
-    return {chr(byte): byte for byte in own} | {
-        chr(0x100 + index): byte for index, byte in enumerate(others)
-    }
-
-
-_BYTE_OF = _byte_alphabet()
 
 _SHOWN = {" ": "␣", "\n": "⏎", "\t": "⇥"} | {
     chr(code): chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"

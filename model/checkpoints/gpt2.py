@@ -117,10 +117,6 @@ class Gpt2:
         """The head, if config.json says that it is the embedding table again."""
         return {"lm_head.weight": "embedding"} if blueprint.tied else {}
 
-    def added_bos(self, config: Config) -> int | None:
-        """None: GPT-2 puts nothing in front of a prompt."""
-        return None
-
 
 def _size(config: Config, source: Path, *names: str) -> int:
     """A positive whole number, under the first of its names that is there."""

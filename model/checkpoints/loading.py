@@ -45,7 +45,6 @@ class LoadedModel:
         engine: runs it.
         tokenizer: its own, or one that reads lists of ids if it came without.
         path: the folder or file that it was read from.
-        added_bos: the id that belongs in front of every prompt, None if the family has none.
         warnings: one sentence each on what is doubtful but no reason to refuse, such as a NaN.
     """
 
@@ -54,7 +53,6 @@ class LoadedModel:
     engine: Engine
     tokenizer: Tokenizer
     path: Path
-    added_bos: int | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -106,10 +104,6 @@ class Family(Protocol):
 
     def doubles(self, blueprint: Blueprint) -> Mapping[str, str]:
         """Tensors that may be stored besides, and the weight that each has to repeat."""
-        ...
-
-    def added_bos(self, config: Config) -> int | None:
-        """The id that belongs in front of every prompt."""
         ...
 
 

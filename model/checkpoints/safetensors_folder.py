@@ -34,7 +34,8 @@ from model.checkpoints.safetensors_file import (
 )
 from model.decoder import Decoder
 from model.errors import CheckpointError
-from model.tokenizers import ByteLevelTokenizer, IdTokenizer, Tokenizer
+from model.fast_tokenizers import read_tokenizer, read_vocabulary
+from model.tokenizers import IdTokenizer, Tokenizer
 from model.weights import Floats, build_weights, weight_shapes
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
@@ -97,7 +98,6 @@ def open_folder(place: Path) -> Opening:
         engine=Decoder(blueprint, build_weights(blueprint, arrays)),
         tokenizer=tokenizer,
         path=place,
-        added_bos=family.added_bos(config),
         warnings=tuple(warnings),
     )
 
@@ -161,10 +161,10 @@ def _open_tokenizer(folder: Path, vocabulary: int) -> Tokenizer:
     tokenizer: Tokenizer
     if (folder / TOKENIZER).exists():
         source = folder / TOKENIZER
-        tokenizer = ByteLevelTokenizer.from_file(source)
+        tokenizer = read_tokenizer(source)
     elif (folder / VOCABULARY).exists() and (folder / MERGES).exists():
         source = folder / VOCABULARY
-        tokenizer = ByteLevelTokenizer.from_vocabulary(source, folder / MERGES)
+        tokenizer = read_vocabulary(source, folder / MERGES)
     else:
         return IdTokenizer(vocabulary, f"{folder}: there is no {TOKENIZER}")
     if tokenizer.vocabulary > vocabulary:

@@ -60,7 +60,7 @@ def test_logits_agree_with_transformers(name: str) -> None:
     np.testing.assert_allclose(found, np.array(golden["logits"]), atol=1e-4)
     assert found.dtype == np.float32
     assert (loaded.name, loaded.family, loaded.warnings) == (name, "GPT-2", ())
-    assert loaded.added_bos is None
+    assert loaded.tokenizer.front_ids == ()
 
 
 def test_the_weights_file_itself_opens_its_folder() -> None:
