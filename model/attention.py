@@ -26,15 +26,21 @@ class QueryBlock:
         start, stop: the queries, counted from the chunk's first.
         seen: how many keys the last of them may see, counted from key 0.
         diagonal: how many of those keys the first of them is sure to see: the mask begins there.
+        low: keys before this one are too old for all of them.
+        edge: keys before this one are too old for some of them; the last query sees none of them.
     """
 
     start: int
     stop: int
     seen: int
     diagonal: int
+    low: int = 0
+    edge: int = 0
 
 
-def query_blocks(queries: int, keys: int, lookahead: int | None = 0) -> Iterator[QueryBlock]:
+def query_blocks(
+    queries: int, keys: int, lookahead: int | None = 0, window: int = 0
+) -> Iterator[QueryBlock]:
     """Cut a chunk of queries into blocks, each with the keys that it may see.
 
     The chunk's last query stands at the last key: the diagonal is aligned to the END of the keys;
@@ -43,16 +49,22 @@ def query_blocks(queries: int, keys: int, lookahead: int | None = 0) -> Iterator
     Args:
         queries: number of queries in the chunk.
         keys: number of keys, those of the chunk included.
-        lookahead: later keys that a query may see; 0 is causal, None is no mask at all.
+        lookahead: later keys that a query may see; 0 is causal, None is all of them.
+        window: keys that a query may see up to its own, that one included; 0 is all of them.
     """
     first = keys - queries
-    if lookahead is None:
-        yield QueryBlock(0, queries, keys, keys)
-        return
-    for start in range(0, queries, BLOCK_QUERIES):
-        stop = min(start + BLOCK_QUERIES, queries)
-        diagonal = min(first + start + 1 + lookahead, keys)
-        yield QueryBlock(start, stop, min(first + stop + lookahead, keys), diagonal)
+    ahead, behind = keys if lookahead is None else lookahead, window or keys
+    size = queries if lookahead is None else BLOCK_QUERIES
+    for start in range(0, queries, size):
+        stop = min(start + size, queries)
+        yield QueryBlock(
+            start,
+            stop,
+            seen=min(first + stop + ahead, keys),
+            diagonal=min(first + start + 1 + ahead, keys),
+            low=max(0, first + start + 1 - behind),
+            edge=max(0, first + stop - behind),
+        )
 
 
 def attention_scores(
@@ -62,21 +74,48 @@ def attention_scores(
 
     Args:
         query: (batch, head, pos, d_head), the whole chunk
-        keys: (batch, head, key, d_head), of earlier positions too
+        keys: (batch, kv_head, key, d_head), of earlier positions too
         scale: 1/sqrt(d_head)
         out: where the result goes; a new array by default
 
     Returns:
-        (batch, head, block.stop - block.start, block.seen)
+        (batch, head, block.stop - block.start, block.seen - block.low)
     """
-    query = query[:, :, block.start : block.stop]  # (batch, head, block, d_head)
-    keys = keys[:, :, : block.seen].swapaxes(-1, -2)  # (batch, head, d_head, seen)
-    scores: Floats = np.matmul(query * scale, keys, out=out)  # (batch, head, block, seen)
+    query = query[:, :, block.start : block.stop] * scale  # (batch, head, block, d_head)
+    keys = keys[:, :, block.low : block.seen].swapaxes(-1, -2)  # (batch, kv_head, d_head, seen)
+    if out is None:
+        out = np.empty((*query.shape[:-1], keys.shape[-1]), dtype=np.float32)
+    rows, shared, result = shared_keys(query, keys, out)
+    np.matmul(rows, shared, out=result)  # (batch, head, block, seen)
     if block.seen > block.diagonal:
         # Only the keys near the diagonal need a mask; the rest are seen by every query.
         later = ~np.tri(block.stop - block.start, block.seen - block.diagonal, -1, dtype=bool)
-        np.copyto(scores[..., block.diagonal :], -math.inf, where=later)
-    return scores
+        np.copyto(out[..., block.diagonal - block.low :], -math.inf, where=later)
+    if block.edge > block.low:
+        width = block.edge - block.low
+        count = block.stop - block.start
+        older = np.tri(count, width, width - count, dtype=bool)
+        np.copyto(out[..., :width], -math.inf, where=older)
+    return out
+
+
+def shared_keys(left: Floats, right: Floats, out: Floats) -> tuple[Floats, Floats, Floats]:
+    """Views with which one product serves all query heads that share a key/value head.
+
+    Nothing is repeated: with several queries the shared factor is broadcast over its query heads;
+    with one, those heads are the rows of one product, so that the factor is read once.
+
+    Args:
+        left, out: (batch, head, pos, ...)
+        right: (batch, kv_head, ...)
+    """
+    batch, heads, count, _ = left.shape
+    kv_heads = right.shape[1]
+    if heads == kv_heads:
+        return left, right, out
+    group = heads // kv_heads
+    split = (batch, kv_heads, 1, group) if count == 1 else (batch, kv_heads, group, count)
+    return left.reshape(*split, -1), right[:, :, np.newaxis], out.reshape(*split, -1)
 
 
 def softmax(scores: Floats, out: Floats | None = None) -> Floats:
@@ -101,14 +140,18 @@ def mix_values(
     """The values that a block of queries sees, summed with the queries' weights.
 
     Args:
-        pattern: (batch, head, block, seen)
-        values: (batch, head, key, d_head)
+        pattern: (batch, head, block, seen), of the keys from block.low to block.seen
+        values: (batch, kv_head, key, d_head)
+        out: where the result goes; a new array by default
 
     Returns:
         (batch, head, block, d_head)
     """
-    mixed: Floats = np.matmul(pattern, values[:, :, : block.seen], out=out)
-    return mixed
+    if out is None:
+        out = np.empty((*pattern.shape[:-1], values.shape[-1]), dtype=np.float32)
+    rows, shared, result = shared_keys(pattern, values[:, :, block.low : block.seen], out)
+    np.matmul(rows, shared, out=result)  # (batch, head, block, d_head)
+    return out
 
 
 def cached_attention(query: Floats, keys: Floats, values: Floats) -> Floats:
@@ -128,22 +171,30 @@ def cached_attention(query: Floats, keys: Floats, values: Floats) -> Floats:
 
 
 def project_qkv(
-    hidden: Floats, qkv_weight: Floats, qkv_bias: Floats | None, heads: int
+    hidden: Floats,
+    qkv_weight: Floats,
+    qkv_bias: Floats | None,
+    heads: int,
+    kv_heads: int | None = None,
 ) -> tuple[Floats, Floats, Floats]:
     """Queries, keys and values of all heads from one product.
 
     Args:
         hidden: (batch, pos, d_model)
-        qkv_weight: (d_model, 3 * heads * d_head)
-        qkv_bias: (3 * heads * d_head,)
+        qkv_weight: (d_model, (heads + 2 * kv_heads) * d_head)
+        qkv_bias: ((heads + 2 * kv_heads) * d_head,)
+        kv_heads: as many as query heads by default
 
     Returns:
-        Three views of one new array, each (batch, heads, pos, d_head).
+        Three views of one new array: (batch, heads, pos, d_head) and twice
+        (batch, kv_heads, pos, d_head).
     """
-    projected = linear(hidden, qkv_weight, qkv_bias)  # (batch, pos, 3 * heads * d_head)
+    kv_heads = kv_heads or heads
+    projected = linear(hidden, qkv_weight, qkv_bias)  # (batch, pos, all heads * d_head)
     batch, positions, _ = projected.shape
-    split = projected.reshape(batch, positions, 3, heads, -1).transpose(2, 0, 3, 1, 4)
-    return split[0], split[1], split[2]
+    by_head = projected.reshape(batch, positions, heads + 2 * kv_heads, -1).swapaxes(1, 2)
+    end = heads + kv_heads
+    return by_head[:, :heads], by_head[:, heads:end], by_head[:, end:]
 
 
 def fused_qkv_decode(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from model.errors import ShapeMismatch
+from model.rotary import Rotary
 from model.shape import ModelShape
 
 
@@ -17,46 +18,53 @@ class Norm(StrEnum):
     """How the residual stream is normalised before it is read."""
 
     LAYER_NORM = "LayerNorm"
+    RMS_NORM = "RMSNorm"
 
 
 class Activation(StrEnum):
-    """The bend between the two matrices of an MLP."""
+    """The bend between the matrices of an MLP; ``GELU`` is its tanh form."""
 
     GELU_TANH = "GELU"
-
-
-class Positions(StrEnum):
-    """How the order of the tokens enters the model."""
-
-    LEARNED = "learned"
+    GELU_EXACT = "exact GELU"
+    SILU = "SiLU"
 
 
 @dataclass(frozen=True)
 class Blueprint:
-    """A pre-norm decoder with biases: sizes, and what each part computes.
+    """A pre-norm decoder: sizes, and what each part computes. The default is GPT-2's.
 
     Attributes:
-        shape: the sizes.
-        norm_epsilon: added to the variance under the root.
+        shape: the sizes, with those of the MLP's gate and of the layers' windows.
+        norm: the kind of all norms but q/k norm; a LayerNorm has a shift, an RMSNorm has none.
+        norm_epsilon: added to the variance, or to the mean square, under the root.
+        activation: the bend; in a gated MLP, that of the gate.
+        rotary: how queries and keys are turned; None is a learned table of positions.
         tied: the unembedding is the embedding table itself, not a matrix of its own.
+        qkv_bias, out_bias, mlp_bias: which matrices have a bias.
+        qk_norm: queries and keys are each brought to one size by an RMSNorm over a head.
+        parallel: the MLP reads what attention read, not the stream with attention's update.
 
     Raises:
-        ShapeMismatch: fewer key/value heads than query heads, which no part here computes yet, or
-            an epsilon below 0.
+        ShapeMismatch: more coordinates to turn than a head has, or an epsilon below 0.
     """
 
     shape: ModelShape
     norm: Norm = Norm.LAYER_NORM
     norm_epsilon: float = 1e-5
     activation: Activation = Activation.GELU_TANH
-    positions: Positions = Positions.LEARNED
+    rotary: Rotary | None = None
     tied: bool = True
+    qkv_bias: bool = True
+    out_bias: bool = True
+    mlp_bias: bool = True
+    qk_norm: bool = False
+    parallel: bool = False
 
     def __post_init__(self) -> None:
-        if self.shape.kv_heads != self.shape.num_heads:
+        if self.rotary is not None and self.rotary.dims > self.shape.head_dim:
             raise ShapeMismatch(
-                f"{self.shape.num_heads} query heads that share {self.shape.kv_heads} key/value "
-                "heads cannot be computed yet"
+                f"{self.rotary.dims} coordinates of a head of {self.shape.head_dim} cannot be "
+                "turned"
             )
         if not self.norm_epsilon >= 0:
             raise ShapeMismatch(f"the norm's epsilon must be at least 0, not {self.norm_epsilon}")

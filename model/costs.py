@@ -100,11 +100,23 @@ def flops_cached(shape: ModelShape, first: int, count: int) -> int:
         return 0
     query_width = shape.num_heads * shape.head_dim
     key_width = shape.kv_heads * shape.head_dim
-    weights = shape.model_dim * (2 * query_width + 2 * key_width + 2 * shape.mlp_dim)
-    attended = count * first + count * (count + 1) // 2  # keys seen, summed over the queries
+    mlp = shape.mlp_matrices * shape.mlp_dim
+    weights = shape.model_dim * (2 * query_width + 2 * key_width + mlp)
+    attended = sum(_attended(shape.window(layer), first, count) for layer in range(shape.depth))
     # Scores and mixing are one multiplication and one addition a key and coordinate each.
-    blocks = shape.depth * (2 * weights * count + 4 * query_width * attended)
+    blocks = 2 * shape.depth * weights * count + 4 * query_width * attended
     return blocks + 2 * shape.model_dim * shape.vocabulary
+
+
+def _attended(window: int, first: int, count: int) -> int:
+    """Keys seen in a layer of that window (0: all keys), summed over the queries of a pass."""
+    last = first + count
+    whole = last * (last + 1) // 2 - first * (first + 1) // 2
+    if not window:
+        return whole
+    # A query at a position of at least the window sees that many fewer than all.
+    hidden = max(0, last - window), max(0, first - window)
+    return whole - hidden[0] * (hidden[0] + 1) // 2 + hidden[1] * (hidden[1] + 1) // 2
 
 
 def flops_recomputed(shape: ModelShape, total: int) -> int:

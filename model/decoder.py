@@ -30,9 +30,10 @@ from model.errors import (
     ShapeMismatch,
     UnknownToken,
 )
-from model.layers import gelu_tanh, layer_norm, linear
+from model.layers import ACTIVATIONS, NORMS, gate, linear, rms_norm, rotate
 from model.operations import Operation
 from model.parameters import decoder_parameter
+from model.rotary import Rotary, turns
 from model.shape import ModelShape
 from model.weights import Floats, Weights
 from model.wiring import SOUND, Wiring
@@ -40,6 +41,8 @@ from model.wiring import SOUND, Wiring
 Remember = Callable[[int, Floats, Floats], tuple[Floats, Floats]]
 """Takes a layer's new keys and values; returns all keys and values of that layer."""
 
+Turns = tuple[Floats, Floats] | None
+"""Cosine and sine of each pair at each position, (pos, pairs); None where nothing is turned."""
 
 ESSENTIAL = (".resid_pre", "logits")
 """Endings of the arrays that a pass hands out even when it is not recorded."""
@@ -84,6 +87,9 @@ class Decoder:
         self.blueprint = blueprint
         self.weights = weights
         self._wiring = wiring
+        self._norm = NORMS[blueprint.norm]
+        self._bend = ACTIVATIONS[blueprint.activation]
+        self._frequencies = None if blueprint.rotary is None else blueprint.rotary.frequencies
 
     @property
     def shape(self) -> ModelShape:
@@ -113,13 +119,17 @@ class Decoder:
     def activation(self) -> str:
         return str(self.blueprint.activation)
 
+    @property
+    def rotary(self) -> Rotary | None:
+        return self.blueprint.rotary
+
     def parameter(self, name: str) -> Array | None:
         """A weight by its canonical name, read-only; see :mod:`model.parameters`."""
         return decoder_parameter(self.weights, self.shape, name)
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        return decoder_operations(self.blueprint, Decoder.run, Decoder.block)
+        return decoder_operations(self.blueprint, Decoder.run, Decoder.block, Decoder._widen)
 
     @property
     def wiring(self) -> Wiring:
@@ -198,7 +208,8 @@ class Decoder:
 
         start = next(i for i, operation in enumerate(self.operations) if operation.layer == layer)
         record = Recorder(self.operations, start, keep=True)
-        return _quietly(self.block(layer, resid_pre, recall, record))
+        turned = self._turns(first, resid_pre.shape[1])
+        return _quietly(self.block(layer, resid_pre, turned, recall, record))
 
     def run(
         self, token_ids: TokenIds, cache: KvCache, keep: bool, all_logits: bool
@@ -208,22 +219,26 @@ class Decoder:
         record = Recorder(self.operations, 0, keep)
         first, count = cache.length, token_ids.shape[1]
         stale = self._wiring.stale_cache and first > 0
-        position = 0 if self._wiring.restart_positions else first
+        turned = self._turns(first, count)
 
         embedded = weights.embedding[token_ids]  # (batch, pos, d_model)
-        positioned = weights.position[position : position + count]  # (pos, d_model)
-        hidden = embedded + positioned  # (batch, pos, d_model)
-        yield record(embedded, np.broadcast_to(positioned, embedded.shape), hidden)
+        if weights.position is None:
+            hidden = embedded
+            yield record(embedded)
+        else:
+            position = self._position(first)
+            positioned = weights.position[position : position + count]  # (pos, d_model)
+            hidden = embedded + positioned  # (batch, pos, d_model)
+            yield record(embedded, np.broadcast_to(positioned, embedded.shape), hidden)
 
         def remember(layer: int, keys: Floats, values: Floats) -> tuple[Floats, Floats]:
             return cache.append(layer, keys, values, at=first - 1 if stale else None)
 
         for layer in range(self.shape.depth):
-            hidden = yield from self.block(layer, hidden, remember, record)
+            hidden = yield from self.block(layer, hidden, turned, remember, record)
 
-        final = layer_norm(
-            hidden, weights.final_gain, weights.final_shift, self.blueprint.norm_epsilon
-        )
+        epsilon = self.blueprint.norm_epsilon
+        final = self._norm(hidden, weights.final_gain, weights.final_shift, epsilon)
         yield record(final)
         read = final if all_logits else final[:, -1:]  # (batch, pos or 1, d_model)
         logits = linear(read, weights.unembedding.T)  # (batch, pos or 1, vocab)
@@ -231,13 +246,14 @@ class Decoder:
         yield record(logits)
 
     def block(
-        self, layer: int, hidden: Floats, remember: Remember, record: Recorder
+        self, layer: int, hidden: Floats, turned: Turns, remember: Remember, record: Recorder
     ) -> Generator[Activations, None, Floats]:
         """One block: attention, then an MLP, each reading a norm of the stream and adding to it.
 
         Args:
             layer: which one.
             hidden: the residual stream at its input, (batch, pos, d_model); not written.
+            turned: how far the pairs of queries and keys are turned at its positions.
             remember: where its new keys and values go.
             record: what becomes of its results.
 
@@ -245,35 +261,67 @@ class Decoder:
             The residual stream at its output, (batch, pos, d_model).
         """
         weights, epsilon = self.weights.blocks[layer], self.blueprint.norm_epsilon
-        normalized = layer_norm(hidden, weights.ln1_gain, weights.ln1_shift, epsilon)
+        normalized = self._norm(hidden, weights.ln1_gain, weights.ln1_shift, epsilon)
         yield record(normalized)
-        query, key, value = project_qkv(  # (batch, head, pos, d_head) each
-            normalized, weights.qkv_weight, weights.qkv_bias, self.shape.num_heads
-        )
-        yield record(query, key, value)
-        keys, values = remember(layer, key, value)  # (batch, head, key, d_head) each
+        query, key, value = yield from self._project(layer, normalized, turned, record)
+        keys, values = remember(layer, key, value)  # (batch, kv_head, key, d_head) each
         yield record()
 
-        mixed = yield from self._attend(query, keys, values, record)
+        mixed = yield from self._attend(layer, query, keys, values, record)
         attention_update = linear(mixed, weights.out_weight, weights.out_bias)
         yield record(attention_update)
         residual = hidden + attention_update  # (batch, pos, d_model)
-        yield record(residual)
+        if not self.blueprint.parallel:
+            yield record(residual)
 
-        normalized = layer_norm(residual, weights.ln2_gain, weights.ln2_shift, epsilon)
+        read = hidden if self.blueprint.parallel else residual  # (batch, pos, d_model)
+        normalized = self._norm(read, weights.ln2_gain, weights.ln2_shift, epsilon)
         yield record(normalized)
-        expanded = linear(normalized, weights.up_weight, weights.up_bias)  # (batch, pos, d_mlp)
-        yield record(expanded)
-        activated = gelu_tanh(expanded, out=None if record.keep else expanded)
-        yield record(activated)
+        activated = yield from self._widen(layer, normalized, record)  # (batch, pos, d_mlp)
         mlp_update = linear(activated, weights.down_weight, weights.down_bias)
         yield record(mlp_update)
         output = residual + mlp_update  # (batch, pos, d_model)
         yield record(output)
         return output
 
+    def _project(
+        self, layer: int, normalized: Floats, turned: Turns, record: Recorder
+    ) -> Generator[Activations, None, tuple[Floats, Floats, Floats]]:
+        """Queries, keys and values as attention takes them: brought to one size, and turned."""
+        weights, shape = self.weights.blocks[layer], self.shape
+        query, key, value = project_qkv(  # (batch, head or kv_head, pos, d_head) each
+            normalized, weights.qkv_weight, weights.qkv_bias, shape.num_heads, shape.kv_heads
+        )
+        yield record(query, key, value)
+        if weights.q_norm_gain is not None and weights.k_norm_gain is not None:
+            query = rms_norm(query, weights.q_norm_gain, None, self.blueprint.norm_epsilon)
+            key = rms_norm(key, weights.k_norm_gain, None, self.blueprint.norm_epsilon)
+            yield record(query, key)
+        if turned is not None:
+            query, key = rotate(query, *turned), rotate(key, *turned)
+            yield record(query, key)
+        return query, key, value
+
+    def _widen(
+        self, layer: int, normalized: Floats, record: Recorder
+    ) -> Generator[Activations, None, Floats]:
+        """The MLP up to its last matrix, (batch, pos, d_mlp); bent in place if not recorded."""
+        weights = self.weights.blocks[layer]
+        closed = None
+        if weights.gate_weight is not None:
+            closed = linear(normalized, weights.gate_weight, weights.gate_bias)
+            yield record(closed)
+        expanded = linear(normalized, weights.up_weight, weights.up_bias)
+        yield record(expanded)
+        straight = expanded if closed is None else closed
+        activated = self._bend(straight, None if record.keep else straight)
+        if closed is not None:
+            activated = gate(activated, expanded, out=activated)
+        yield record(activated)
+        return activated
+
     def _attend(
-        self, query: Floats, keys: Floats, values: Floats, record: Recorder
+        self, layer: int, query: Floats, keys: Floats, values: Floats, record: Recorder
     ) -> Generator[Activations, None, Floats]:
         """Scores, softmax and weighted values, (batch, pos, heads * d_head).
 
@@ -283,7 +331,8 @@ class Decoder:
         """
         batch, heads, count, width = query.shape
         scale = self.shape.scale if self._wiring.scaled else 1.0
-        blocks = tuple(query_blocks(count, keys.shape[2], self._wiring.lookahead))
+        window = self.shape.window(layer)
+        blocks = tuple(query_blocks(count, keys.shape[2], self._wiring.lookahead, window))
         mixed = np.empty((batch, count, heads, width), dtype=np.float32)
         by_head = mixed.swapaxes(1, 2)  # (batch, head, pos, d_head)
 
@@ -301,21 +350,32 @@ class Decoder:
         scores = np.empty(square, dtype=np.float32)
         for block in blocks:
             rows = scores[:, :, block.start : block.stop]
-            rows[..., block.seen :] = -np.inf
-            attention_scores(query, keys, block, scale, out=rows[..., : block.seen])
+            rows[..., : block.low] = rows[..., block.seen :] = -np.inf
+            attention_scores(query, keys, block, scale, out=rows[..., block.low : block.seen])
         yield record(scores)
         pattern = np.empty(square, dtype=np.float32)
         for block in blocks:
             rows = pattern[:, :, block.start : block.stop]
-            rows[..., block.seen :] = 0.0
-            seen = scores[:, :, block.start : block.stop, : block.seen]
-            softmax(seen, out=rows[..., : block.seen])
+            rows[..., : block.low] = rows[..., block.seen :] = 0.0
+            seen = scores[:, :, block.start : block.stop, block.low : block.seen]
+            softmax(seen, out=rows[..., block.low : block.seen])
         yield record(pattern)
         for block in blocks:
-            seen = pattern[:, :, block.start : block.stop, : block.seen]
+            seen = pattern[:, :, block.start : block.stop, block.low : block.seen]
             mix_values(seen, values, block, out=by_head[:, :, block.start : block.stop])
         yield record(by_head)
         return mixed.reshape(batch, count, heads * width)
+
+    def _position(self, first: int) -> int:
+        """The position that the first token of a pass is given."""
+        return 0 if self._wiring.restart_positions else first
+
+    def _turns(self, first: int, count: int) -> Turns:
+        """Cosine and sine for a pass, the same in every layer."""
+        rotary = self.blueprint.rotary
+        if rotary is None or self._frequencies is None:
+            return None
+        return turns(self._frequencies, rotary.magnitude, self._position(first), count)
 
     def _check(self, token_ids: TokenIds, cache: Cache) -> KvCache:
         """The cache, after every reason to refuse a pass before it starts."""

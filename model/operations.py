@@ -21,6 +21,7 @@ class Kind(StrEnum):
     EMBED = "embed"
     NORM = "norm"
     QKV = "qkv"
+    ROTARY = "rotary"
     CACHE = "cache"
     SCORES = "scores"
     PATTERN = "pattern"
@@ -60,6 +61,8 @@ class Operation:
             ``{heads}``, ``{layer}``, ``{width}`` may appear; :meth:`describe` fills them in.
         function: the function whose code computes it.
         mark: text that occurs in exactly one line of that function: the line that computes it.
+        window: for scores and attention weights, how many keys a query sees at most, its own
+            included; 0 is all that are not later.
     """
 
     name: str
@@ -73,6 +76,7 @@ class Operation:
     sentence: str
     function: Callable[..., object] = field(repr=False)
     mark: str = field(repr=False)
+    window: int = 0
 
     @property
     def short_name(self) -> str:

@@ -1,9 +1,9 @@
 """An engine's weights under TransformerLens's names, for whoever checks the arithmetic by hand.
 
-Axes are those of TransformerLens too: ``W_Q``, ``W_K``, ``W_V`` are (head, d_model, d_head), their
-biases (head, d_head), ``W_O`` is (head, d_head, d_model), ``W_in`` (d_model, d_mlp), ``W_out``
-(d_mlp, d_model), ``W_U`` (d_model, vocab). All arrays are read-only; none but the tiny decoder's is
-a copy.
+Axes are those of TransformerLens too: ``W_Q`` is (head, d_model, d_head), ``W_K`` and ``W_V`` are
+(kv_head, d_model, d_head), their biases (head or kv_head, d_head), ``W_O`` is (head, d_head,
+d_model), ``W_gate`` and ``W_in`` (d_model, d_mlp), ``W_out`` (d_mlp, d_model), ``W_U`` (d_model,
+vocab). All arrays are read-only; none but the tiny decoder's is a copy.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from model.engine import Array
 from model.shape import ModelShape
 from model.weights import BlockWeights, Weights
 
-_FUSED = {"Q": 0, "K": 1, "V": 2}
+_FUSED = "QKV"
 _PLAIN = {
     "ln1.w": "ln1_gain",
     "ln1.b": "ln1_shift",
+    "attn.q_norm.w": "q_norm_gain",
+    "attn.k_norm.w": "k_norm_gain",
     "attn.b_O": "out_bias",
     "ln2.w": "ln2_gain",
     "ln2.b": "ln2_shift",
+    "mlp.W_gate": "gate_weight",
+    "mlp.b_gate": "gate_bias",
     "mlp.W_in": "up_weight",
     "mlp.b_in": "up_bias",
     "mlp.W_out": "down_weight",
@@ -51,7 +55,7 @@ def decoder_parameter(weights: Weights, shape: ModelShape, name: str) -> Array |
     Args:
         name: e.g. ``embed.W_E``, ``blocks.2.attn.W_Q``, ``blocks.2.mlp.b_in``, ``ln_final.w``.
     """
-    top = {
+    top: dict[str, Array | None] = {
         "embed.W_E": weights.embedding,
         "pos_embed.W_pos": weights.position,
         "ln_final.w": weights.final_gain,
@@ -69,19 +73,21 @@ def decoder_parameter(weights: Weights, shape: ModelShape, name: str) -> Array |
 def _block_parameter(block: BlockWeights, shape: ModelShape, name: str) -> Array | None:
     heads, width = shape.num_heads, shape.head_dim
     if name in _PLAIN:
-        plain: Array = getattr(block, _PLAIN[name])
+        plain: Array | None = getattr(block, _PLAIN[name])
         return plain
     if name == "attn.W_O":
         return block.out_weight.reshape(heads, width, shape.model_dim)
     kind, _, which = name.removeprefix("attn.").partition("_")
-    if which not in _FUSED:
+    if len(which) != 1 or which not in _FUSED:
         return None
+    end = heads + shape.kv_heads
+    part = (slice(heads), slice(heads, end), slice(end, None))[_FUSED.index(which)]
     if kind == "W":
-        split = block.qkv_weight.reshape(shape.model_dim, 3, heads, width)
-        weight: Array = split[:, _FUSED[which]].swapaxes(0, 1)
+        split = block.qkv_weight.reshape(shape.model_dim, -1, width)
+        weight: Array = split[:, part].swapaxes(0, 1)
         return weight
-    if kind == "b":
-        bias: Array = block.qkv_bias.reshape(3, heads, width)[_FUSED[which]]
+    if kind == "b" and block.qkv_bias is not None:
+        bias: Array = block.qkv_bias.reshape(-1, width)[part]
         return bias
     return None
 

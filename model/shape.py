@@ -15,6 +15,11 @@ class ModelShape:
     ``kv_heads``, ``head_dim`` and ``mlp_dim`` may be left at 0, which means "as in a plain GPT-2":
     as many key/value heads as query heads, ``model_dim / num_heads`` and ``4 * model_dim``.
 
+    Attributes:
+        gated: the MLP has a third matrix, whose bent result multiplies the widened vector.
+        windows: for each layer, how many keys a query may see at most, its own included; 0 is all
+            of them. Left empty, every layer sees all.
+
     Raises:
         ShapeMismatch: a size is not positive, or the width does not divide into the heads.
     """
@@ -27,6 +32,8 @@ class ModelShape:
     kv_heads: int = 0
     head_dim: int = 0
     mlp_dim: int = 0
+    gated: bool = False
+    windows: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("depth", "model_dim", "num_heads", "context_length", "vocabulary"):
@@ -41,6 +48,10 @@ class ModelShape:
             raise ShapeMismatch(
                 f"{self.num_heads} query heads cannot share {kv_heads} key/value heads evenly"
             )
+        if self.windows and (len(self.windows) != self.depth or min(self.windows) < 0):
+            raise ShapeMismatch(
+                f"{self.depth} layers need as many windows of at least 0, not {self.windows}"
+            )
         object.__setattr__(self, "kv_heads", kv_heads)
         object.__setattr__(self, "head_dim", self.head_dim or self.model_dim // self.num_heads)
         object.__setattr__(self, "mlp_dim", self.mlp_dim or 4 * self.model_dim)
@@ -49,6 +60,15 @@ class ModelShape:
     def scale(self) -> float:
         """The factor 1/sqrt(d_head) on every attention score."""
         return 1.0 / math.sqrt(self.head_dim)
+
+    @property
+    def mlp_matrices(self) -> int:
+        """Matrices of an MLP, all of d_model x d_mlp numbers."""
+        return 3 if self.gated else 2
+
+    def window(self, layer: int) -> int:
+        """How many keys a query may see at most in a layer, its own included; 0 is all of them."""
+        return self.windows[layer] if self.windows else 0
 
     def cache_bytes(
         self, batch: int = 1, bytes_per_value: int = 2, positions: int | None = None

@@ -12,28 +12,36 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from model.blueprint import Blueprint
+from model.blueprint import Blueprint, Norm
 from model.errors import ShapeMismatch
+from model.shape import ModelShape
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class BlockWeights:
-    """One block. Q, K and V are one fused matrix: columns of all queries, all keys, all values."""
+    """One block; what its blueprint has not is None.
+
+    Q, K and V are one fused matrix: columns of all queries, all keys, all values, head by head.
+    """
 
     ln1_gain: Floats  # (d_model,)
-    ln1_shift: Floats
-    qkv_weight: Floats  # (d_model, 3 * heads * d_head)
-    qkv_bias: Floats
+    qkv_weight: Floats  # (d_model, (heads + 2 * kv_heads) * d_head)
     out_weight: Floats  # (heads * d_head, d_model)
-    out_bias: Floats
-    ln2_gain: Floats
-    ln2_shift: Floats
+    ln2_gain: Floats  # (d_model,)
     up_weight: Floats  # (d_model, d_mlp)
-    up_bias: Floats
     down_weight: Floats  # (d_mlp, d_model)
-    down_bias: Floats
+    ln1_shift: Floats | None = None
+    qkv_bias: Floats | None = None
+    q_norm_gain: Floats | None = None  # (d_head,)
+    k_norm_gain: Floats | None = None
+    out_bias: Floats | None = None
+    ln2_shift: Floats | None = None
+    gate_weight: Floats | None = None  # (d_model, d_mlp)
+    gate_bias: Floats | None = None
+    up_bias: Floats | None = None
+    down_bias: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -41,23 +49,20 @@ class Weights:
     """All weights. With a tied unembedding ``unembedding`` is the ``embedding`` array itself."""
 
     embedding: Floats  # (vocab, d_model)
-    position: Floats  # (context, d_model)
     blocks: tuple[BlockWeights, ...]
     final_gain: Floats  # (d_model,)
-    final_shift: Floats
     unembedding: Floats  # (vocab, d_model)
+    position: Floats | None = None  # (context, d_model)
+    final_shift: Floats | None = None
 
     def named(self) -> Iterator[tuple[str, Floats]]:
         """Each array once, with its name as :func:`weight_shapes` spells it."""
-        yield "embedding", self.embedding
-        yield "position", self.position
+        for field in fields(self):
+            if field.name != "blocks":
+                yield from _there(field.name, getattr(self, field.name), self)
         for layer, block in enumerate(self.blocks):
             for field in fields(block):
-                yield f"blocks.{layer}.{field.name}", getattr(block, field.name)
-        yield "final_gain", self.final_gain
-        yield "final_shift", self.final_shift
-        if self.unembedding is not self.embedding:
-            yield "unembedding", self.unembedding
+                yield from _there(f"blocks.{layer}.{field.name}", getattr(block, field.name), self)
 
     @property
     def parameters(self) -> int:
@@ -77,34 +82,61 @@ class Weights:
         return replace(self, blocks=tuple(blocks))
 
 
+def _there(name: str, array: Floats | None, weights: Weights) -> Iterator[tuple[str, Floats]]:
+    """A weight with its name, unless it is not there or is the embedding again."""
+    if array is not None and (name == "embedding" or array is not weights.embedding):
+        yield name, array
+
+
+def qkv_widths(shape: ModelShape) -> tuple[int, int, int]:
+    """Columns of the queries, the keys and the values in the fused matrix."""
+    keys = shape.kv_heads * shape.head_dim
+    return shape.num_heads * shape.head_dim, keys, keys
+
+
 def weight_shapes(blueprint: Blueprint) -> dict[str, tuple[int, ...]]:
     """Name and shape of every weight that a decoder of this blueprint has."""
     shape = blueprint.shape
-    width, mlp, attended = shape.model_dim, shape.mlp_dim, shape.num_heads * shape.head_dim
-    shapes: dict[str, tuple[int, ...]] = {
-        "embedding": (shape.vocabulary, width),
-        "position": (shape.context_length, width),
-    }
-    block: dict[str, tuple[int, ...]] = {
-        "ln1_gain": (width,),
-        "ln1_shift": (width,),
-        "qkv_weight": (width, 3 * attended),
-        "qkv_bias": (3 * attended,),
-        "out_weight": (attended, width),
-        "out_bias": (width,),
-        "ln2_gain": (width,),
-        "ln2_shift": (width,),
-        "up_weight": (width, mlp),
-        "up_bias": (mlp,),
-        "down_weight": (mlp, width),
-        "down_bias": (width,),
-    }
+    width, attended = shape.model_dim, shape.num_heads * shape.head_dim
+    shapes: dict[str, tuple[int, ...]] = {"embedding": (shape.vocabulary, width)}
+    if blueprint.rotary is None:
+        shapes["position"] = (shape.context_length, width)
+    block = _block_shapes(blueprint, width, attended, shape.mlp_dim)
     for layer in range(shape.depth):
         shapes |= {f"blocks.{layer}.{name}": size for name, size in block.items()}
-    shapes |= {"final_gain": (width,), "final_shift": (width,)}
+    shapes["final_gain"] = (width,)
+    if blueprint.norm is Norm.LAYER_NORM:
+        shapes["final_shift"] = (width,)
     if not blueprint.tied:
         shapes["unembedding"] = (shape.vocabulary, width)
     return shapes
+
+
+def _block_shapes(
+    blueprint: Blueprint, width: int, attended: int, mlp: int
+) -> dict[str, tuple[int, ...]]:
+    shape = blueprint.shape
+    fused = sum(qkv_widths(shape))
+    shifted, biased = blueprint.norm is Norm.LAYER_NORM, blueprint.mlp_bias
+    every: tuple[tuple[str, tuple[int, ...], bool], ...] = (
+        ("ln1_gain", (width,), True),
+        ("ln1_shift", (width,), shifted),
+        ("qkv_weight", (width, fused), True),
+        ("qkv_bias", (fused,), blueprint.qkv_bias),
+        ("q_norm_gain", (shape.head_dim,), blueprint.qk_norm),
+        ("k_norm_gain", (shape.head_dim,), blueprint.qk_norm),
+        ("out_weight", (attended, width), True),
+        ("out_bias", (width,), blueprint.out_bias),
+        ("ln2_gain", (width,), True),
+        ("ln2_shift", (width,), shifted),
+        ("gate_weight", (width, mlp), shape.gated),
+        ("gate_bias", (mlp,), shape.gated and biased),
+        ("up_weight", (width, mlp), True),
+        ("up_bias", (mlp,), biased),
+        ("down_weight", (mlp, width), True),
+        ("down_bias", (width,), biased),
+    )
+    return {name: size for name, size, there in every if there}
 
 
 def build_weights(blueprint: Blueprint, arrays: Mapping[str, Floats]) -> Weights:
@@ -124,14 +156,14 @@ def build_weights(blueprint: Blueprint, arrays: Mapping[str, Floats]) -> Weights
             raise ShapeMismatch(f"the weight {name} is {array.dtype}, not float32")
         ready[name] = np.ascontiguousarray(array)
     blocks = tuple(
-        BlockWeights(**{f.name: ready[f"blocks.{layer}.{f.name}"] for f in fields(BlockWeights)})
-        for layer in range(blueprint.shape.depth)
+        BlockWeights(**{f.name: ready.get(f"blocks.{n}.{f.name}") for f in fields(BlockWeights)})  # type: ignore[arg-type]
+        for n in range(blueprint.shape.depth)
     )
     return Weights(
         embedding=ready["embedding"],
-        position=ready["position"],
+        position=ready.get("position"),
         blocks=blocks,
         final_gain=ready["final_gain"],
-        final_shift=ready["final_shift"],
+        final_shift=ready.get("final_shift"),
         unembedding=ready["embedding" if blueprint.tied else "unembedding"],
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from model.checks.core import CheckResult, Subject, Where, check, number, plural
-from model.checks.observe import Observation, later_keys, observe_prefill_and_decode
+from model.checks.observe import Observation, hidden_keys, observe_prefill_and_decode
 from model.checks.tally import Tally, listed, recorded_too
 from model.engine import Array
 
@@ -15,12 +15,13 @@ from model.engine import Array
 def stray_values(observation: Observation) -> Array:
     """Where an array is not finite and should be; boolean, of the array's shape.
 
-    A masked score is -infinity on purpose: above the diagonal, that and nothing else is expected.
+    A masked score is -infinity on purpose: above the diagonal and before a sliding window, that and
+    nothing else is expected.
     """
     array = observation.array
     stray: Array = ~np.isfinite(array)
     if observation.name.endswith(".attn.scores"):
-        stray &= ~(np.isneginf(array) & later_keys(observation))
+        stray &= ~(np.isneginf(array) & hidden_keys(observation))
     return stray
 
 

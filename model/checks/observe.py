@@ -99,3 +99,14 @@ def later_keys(observation: Observation) -> Array:
     first = observation.first
     mask: Array = np.arange(keys) > np.arange(first, first + queries)[:, np.newaxis]
     return mask
+
+
+def hidden_keys(observation: Observation) -> Array:
+    """The same with the keys that lie before a sliding window; (pos, key)."""
+    hidden = later_keys(observation)
+    window = observation.operation.window
+    if window:
+        queries, keys = observation.array.shape[-2:]
+        oldest = np.arange(queries)[:, np.newaxis] + observation.first + 1 - window
+        hidden |= np.arange(keys) < oldest
+    return hidden
