@@ -43,8 +43,8 @@ NOT_REACHED = {
 # Third-party packages of the arithmetic; files are read in few rooms, and nowhere else.
 ARITHMETIC = {"numpy"}
 READING_FILES = {
-    "model.checkpoints": {"safetensors", "gguf"},
-    "model.tokenizers": {"tokenizers"},
+    "model.checkpoints": {"safetensors", "gguf", "tokenizers"},
+    "model.fast_tokenizers": {"tokenizers"},
     "model.capture": {"safetensors"},
 }
 MOST_LINES = 600

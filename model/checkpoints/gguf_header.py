@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoints.gguf_values import KINDS, Kind
+from model.checkpoints.gguf_values import Kind, kind_of, name_of
 from model.errors import CheckpointError
 
 MAGIC = b"GGUF"
@@ -261,12 +261,9 @@ class _Reader:
             raise self.refuse(f"{name} has {rank} axes; 1 to {LARGEST_RANK} are read")
         sizes = struct.unpack(f"<{rank}Q", self.take(8 * rank, f"the shape of {name}"))
         number = self.unsigned(4, f"the type of {name}")
-        if number not in KINDS:
-            raise self.refuse(
-                f"{name} is stored as {_type_name(number)}; read are "
-                + ", ".join(kind.name for kind in KINDS.values())
-            )
-        kind = KINDS[number]
+        kind = kind_of(number)
+        if kind is None:
+            raise self.refuse(f"{name} is stored as {name_of(number)}, which is not read")
         if not all(1 <= size <= LARGEST_SIZE for size in sizes):
             raise self.refuse(f"{name} has the shape {list(sizes)}")
         if sizes[0] % kind.block:
@@ -319,15 +316,6 @@ def _is_text(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _type_name(number: int) -> str:
-    from gguf import GGMLQuantizationType
-
-    try:
-        return GGMLQuantizationType(number).name
-    except ValueError:
-        return f"the unknown type {number}"
 
 
 def _shown(value: Value) -> str:

@@ -1,14 +1,15 @@
 """The types that GGUF packs weights in, and how their bytes become float32.
 
-The package ``gguf`` has a dequantiser for each; these give the same bits (a test holds every one
-against it) in a third of the time, and straight into an array that is (in, out), as the engine
-wants its matrices and no file has them.
+The package ``gguf`` can unpack every type. The common ones are unpacked here, to the same bits (a
+test holds each against the package) in a third of the time; the package is imported for the others.
+Matrices go straight into arrays that are (in, out), as the engine wants them and no file has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,4 +193,35 @@ KINDS = {
     13: Kind("Q5_K", SUPER, Q5_K.itemsize, _q5_k),
     14: Kind("Q6_K", SUPER, Q6_K.itemsize, _q6_k),
 }
-"""The types that are read, by their number in the file."""
+"""The types that are unpacked here, by their number in a file."""
+
+
+def kind_of(number: int) -> Kind | None:
+    """The type of this number in a file, None where nobody knows how to unpack it."""
+    return KINDS.get(number) or _kind_of_package(number)
+
+
+def name_of(number: int) -> str:
+    """What a type is called."""
+    from gguf import GGMLQuantizationType
+
+    try:
+        return GGMLQuantizationType(number).name
+    except ValueError:
+        return f"the unknown type {number}"
+
+
+@cache
+def _kind_of_package(number: int) -> Kind | None:
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
+
+    def unpack(stored: Bytes, out: Floats) -> None:
+        out[...] = dequantize(stored, kind)
+
+    try:
+        kind = GGMLQuantizationType(number)
+        block, block_bytes = GGML_QUANT_SIZES[kind]
+        unpack(np.zeros((1, block_bytes), np.uint8), np.empty((1, block), np.float32))
+    except (ValueError, KeyError, NotImplementedError):
+        return None
+    return Kind(kind.name, block, block_bytes, unpack)

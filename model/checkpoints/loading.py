@@ -27,7 +27,6 @@ REFUSED = {
     ".h5": "a Keras file",
     ".msgpack": "a Flax file",
     ".onnx": "an ONNX graph",
-    ".gguf": "a GGUF file",
     ".npz": "a NumPy archive",
 }
 """What files that are not read are, by their ending."""
@@ -152,7 +151,7 @@ def family_of(model_type: object, source: Path) -> Family:
 
 
 def open_checkpoint(path: str | Path) -> LoadedModel:
-    """Open a model folder, or the weights file in it, in one go.
+    """Open a model folder, the weights file in it, or a GGUF file, in one go.
 
     Raises:
         CheckpointError: as :func:`opening`.
@@ -171,7 +170,7 @@ def finish(steps: Opening) -> LoadedModel:
 
 
 def opening(path: str | Path) -> Opening:
-    """Open a model folder, or the weights file in it, in steps that can be watched and stopped.
+    """Open a model folder or a weights file, in steps that can be watched and stopped.
 
     Nothing in it is ever executed: pickles are refused by their content, whatever their name.
 
@@ -200,11 +199,14 @@ def _why_not(place: Path) -> str:
         files = sorted(place.iterdir())
         found = next((file for file in files if file.suffix in REFUSED), None)
         if found is None:
-            return f"{place}: there is no model.safetensors in this folder"
+            return f"{place}: there is no model.safetensors and no GGUF file in this folder"
         return f"{place}: there is no model.safetensors in this folder, only {_refusal(found)}"
     if place.suffix in REFUSED:
         return f"{place.parent}: {_refusal(place)}"
-    return f"{place}: not a model; open a folder with config.json and model.safetensors"
+    return (
+        f"{place}: not a model; open a GGUF file, or a folder with config.json and "
+        "model.safetensors"
+    )
 
 
 def _refusal(file: Path) -> str:
