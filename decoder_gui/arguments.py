@@ -189,7 +189,7 @@ def _add_run_options(parser: argparse.ArgumentParser, *, optional_model: bool = 
         metavar="MODEL",
         nargs="?" if optional_model else None,
         default="stories",
-        help="tiny, stories, or a path",
+        help="tiny, stories, a path, or hf:owner/name[@revision] from a model hub",
     )
     parser.add_argument("--prompt", metavar="TEXT")
     parser.add_argument(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from decoder_gui.arguments import Arguments, BadArguments, RunOptions, parse
 
 if TYPE_CHECKING:
-    from model.checkpoints import LoadedModel
+    from decoder_gui.debugger.library import Prepared
     from model.sampling import SamplingConfig
 
 DONE, FELL_SHORT, WRONG_INPUT = 0, 1, 2
@@ -106,8 +107,8 @@ def _trace(arguments: Arguments) -> int:
     from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
 
     options = _run_options(arguments)
-    loaded, prompt_ids, sampling = _open(options)
-    session = Session(loaded, capacity=options.context, seed=options.seed)
+    ready, prompt_ids, sampling = _open(options)
+    session = Session(ready.loaded, capacity=ready.capacity, seed=options.seed)
     outcome = execute(
         session, prompt_ids, sampling, 1 if options.tokens is None else options.tokens
     )
@@ -124,13 +125,13 @@ def _check(arguments: Arguments) -> int:
     from model.checks import Subject, run_checks
 
     options = _run_options(arguments)
-    loaded, prompt_ids, sampling = _open(options)
+    ready, prompt_ids, sampling = _open(options)
     subject = Subject.under(
-        loaded.engine,
+        ready.loaded.engine,
         prompt_ids,
         () if options.fault is None else (options.fault,),
         continuation=CHECK_TOKENS if options.tokens is None else options.tokens,
-        context=options.context,
+        context=ready.capacity,
         sampling=sampling,
     )
     results = list(run_checks(subject))
@@ -175,19 +176,44 @@ def _run_options(arguments: Arguments) -> RunOptions:
     return arguments.run
 
 
-def _open(options: RunOptions) -> tuple[LoadedModel, list[int], SamplingConfig]:
+def _open(options: RunOptions) -> tuple[Prepared, list[int], SamplingConfig]:
     """The model, the prompt's token ids and the sampler's settings, each refused in words."""
-    from decoder_gui.debugger.library import open_model
     from model.tokenizers import encode_prompt
 
     sampling = sampling_of(options)
-    loaded = open_model(options.model)
+    ready = _prepare(options)
+    loaded = ready.loaded
     if options.prompt_ids is not None:
-        return loaded, list(options.prompt_ids), sampling
+        return ready, list(options.prompt_ids), sampling
     prompt = options.prompt
     if prompt is None:
         prompt = DEFAULT_PROMPTS.get(loaded.name, DEFAULT_PROMPTS["stories"])
-    return loaded, encode_prompt(loaded.tokenizer, prompt), sampling
+    return ready, encode_prompt(loaded.tokenizer, prompt), sampling
+
+
+def _prepare(options: RunOptions) -> Prepared:
+    """Open the model; on a terminal its progress is one line that is written over and wiped."""
+    from decoder_gui.debugger.library import prepare
+
+    steps = prepare(options.model, options.context)
+    watched = sys.stderr is not None and sys.stderr.isatty()
+    width = shutil.get_terminal_size().columns - 1
+    try:
+        while True:
+            step = next(steps)
+            if watched:
+                share = "" if step.fraction is None else f"{step.fraction:4.0%} "
+                line = f"{share}{step.text}"[:width]
+                print(f"\r{line:<{width}}", end="", file=sys.stderr, flush=True)
+    except StopIteration as end:
+        ready: Prepared = end.value
+    finally:
+        steps.close()
+        if watched:
+            print(f"\r{'':<{width}}\r", end="", file=sys.stderr, flush=True)
+    for remark in filter(None, (ready.remark, *ready.loaded.warnings)):
+        print(f"decoder-gui: {remark}", file=sys.stderr)
+    return ready
 
 
 def sampling_of(options: RunOptions) -> SamplingConfig:

@@ -16,11 +16,13 @@ from decoder_gui.debugger.cursor import (
     Cursor,
     Granularity,
     advance,
+    clamped,
     first,
     last,
     run_until,
 )
 from decoder_gui.debugger.engine_room import Checked, Opened, Redrawn
+from decoder_gui.debugger.library import Preparing
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import DEFAULT_SEED, BlockReplayed, StepBegan, StepEnded
 from decoder_gui.engine_link import Busy, EngineLink
@@ -37,6 +39,8 @@ from model.tokenizers import encode_prompt
 from model.trace import Event, Trace
 
 CHECKS_UP_TO = 400_000_000  # parameters x positions that are checked without being asked
+CANCELLED = "Cancelled. Everything up to the last complete step is kept."
+NOT_OPENED = "Cancelled. The model in hand stays."
 RUN, CHECKS, REPLAY = "run", "checks", "replay"
 
 
@@ -48,19 +52,22 @@ class AppContext(QObject):
 
     Signals:
         changed(Change): what is different now.
-        notice(str): one sentence for the status line.
+        notice(str): one sentence for the status line: why something was not done.
+        remarked(str): one sentence about the model that was opened; nothing was refused.
         crashed(str): the text of an unforeseen exception in the worker.
         overflowed(list, int): the token ids of a prompt that does not fit, and the capacity.
     """
 
     changed = Signal(object)
     notice = Signal(str)
+    remarked = Signal(str)
     crashed = Signal(str)
     overflowed = Signal(object, object)
 
     def __init__(self, style: Style | None = None, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.model: ModelInfo | None = None
+        self.spec = ""  # what to open to have the model in hand again
         self.run_state: Run | None = None
         self.cursor: Cursor | None = None
         self.granularity = Granularity.OPERATION
@@ -494,10 +501,8 @@ class AppContext(QObject):
             self._tell(change)
 
     def _update_busy(self) -> Change:
-        text = self._link.slow_job
-        busy = None
-        if text:
-            busy = Busy(text, None if self.trace is None else self.trace.fraction_of_last)
+        trace = self.trace
+        busy = self._link.busy(None if trace is None else trace.fraction_of_last)
         if busy == self.busy:
             return Change(0)
         self.busy = busy
@@ -505,13 +510,15 @@ class AppContext(QObject):
 
     def _take_in(self, update: object) -> Change:
         match update:
+            case Preparing():
+                return Change(0)  # the link has kept it
             case Opened():
                 return self._on_opened(update)
             case Redrawn(step):
                 if self.run_state is not None:
                     self.run_state.cut(step.index + 1)
                     self.run_state.trace.replace_last(step)
-                self.cursor = self._clamped(self.cursor)
+                self.cursor = clamped(self.trace, self.cursor)
                 self.notice.emit(f"A new number was drawn: {step.uniform:.3f}.")
                 return Change.TRACE | Change.SAMPLING | Change.CURSOR
             case Checked(result):
@@ -520,13 +527,14 @@ class AppContext(QObject):
             case StepBegan() | StepEnded() | Event() | BlockReplayed():
                 if self.run_state is not None:
                     self.run_state.apply(update)
-                    self.cursor = self._clamped(self.cursor)
+                    self.cursor = clamped(self.trace, self.cursor)
                 return Change.TRACE
             case _:
                 raise TypeError(f"the worker sent {update!r}")
 
     def _on_opened(self, opened: Opened) -> Change:
         engine = opened.loaded.engine
+        self.spec = opened.spec or self.spec
         changed = self.model is None or self.model.path != str(opened.loaded.path)
         self.model = ModelInfo.of(opened.loaded)
         self.run_state = Run(engine, opened.faults)
@@ -538,8 +546,9 @@ class AppContext(QObject):
             self.selection = Selection()
             self.prompt_ids = ()
             self.breakpoints = frozenset()
-        for warning in opened.loaded.warnings:
-            self.notice.emit(warning)
+        remarks = [opened.remark, *opened.loaded.warnings] if opened.spec else []
+        if any(remarks):
+            self.remarked.emit(" ".join(sentence(remark) for remark in remarks if remark))
         return Change.ALL
 
     def _on_ended(self, ended: Ended) -> Change:
@@ -550,7 +559,7 @@ class AppContext(QObject):
         if ended.tag == RUN and self.run_state is not None:
             if ended.cancelled or ended.refusal is not None or ended.crash:
                 self.run_state.drop_unfinished()
-                self.cursor = self._clamped(self.cursor)
+                self.cursor = clamped(self.trace, self.cursor)
                 change |= Change.TRACE | Change.CURSOR
             if self._by_hand_next is not None:
                 self.run_state.mark_by_hand(self._by_hand_next)
@@ -560,7 +569,7 @@ class AppContext(QObject):
                 self._check_if_cheap()
                 change |= Change.CHECKS
         if ended.cancelled and ended.tag == RUN:
-            self.notice.emit("Cancelled. Everything up to the last complete step is kept.")
+            self.notice.emit(NOT_OPENED if self._link.preparing else CANCELLED)
         if ended.refusal is not None:
             self.notice.emit(sentence(ended.refusal))
         if ended.crash:
@@ -583,15 +592,6 @@ class AppContext(QObject):
             return
         if self.model.parameters * self.trace.positions <= CHECKS_UP_TO:
             self.run_checks()
-
-    def _clamped(self, cursor: Cursor | None) -> Cursor | None:
-        """The same event, or the last one there is."""
-        trace = self.trace
-        if trace is None or cursor is None:
-            return None
-        if cursor.step < len(trace.steps) and cursor.operation < trace.events_in(cursor.step):
-            return cursor
-        return last(trace)
 
     def _on_tick(self) -> None:
         if self._link.idle:

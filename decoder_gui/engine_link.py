@@ -9,7 +9,8 @@ from time import perf_counter
 from PySide6.QtCore import QObject, QTimer
 
 from decoder_gui.debugger.engine_room import EngineRoom
-from decoder_gui.worker import Report, Started, Worker
+from decoder_gui.debugger.library import Preparing
+from decoder_gui.worker import Progressed, Report, Started, Worker
 
 DRAIN_INTERVAL = 16  # ms between two looks at the worker's reports
 DRAIN_BUDGET = 0.008  # s spent on reports before the event loop gets its turn
@@ -45,6 +46,7 @@ class EngineLink(QObject):
         self._on_batch = on_batch
         self._texts: dict[str, str] = {}
         self._running: tuple[str, float] | None = None
+        self._preparing: Preparing | None = None
         self._timer = QTimer(self)
         self._timer.setInterval(DRAIN_INTERVAL)
         self._timer.timeout.connect(self._drain)
@@ -55,12 +57,24 @@ class EngineLink(QObject):
         return self._worker.idle and not self._worker.reports
 
     @property
-    def slow_job(self) -> str:
-        """What the worker has been doing for a while, or an empty string."""
+    def preparing(self) -> bool:
+        """Whether the job in hand has not got beyond opening a model."""
+        return self._preparing is not None
+
+    def busy(self, fraction: float | None) -> Busy | None:
+        """What the worker has been doing for a while, or None.
+
+        ``fraction`` is how far a run is; a model that is being opened has its own.
+        """
         if self._running is None or self._worker.idle:
-            return ""
+            return None
         tag, began = self._running
-        return self._texts.get(tag, "") if perf_counter() - began > BUSY_AFTER else ""
+        text = self._texts.get(tag, "")
+        if not text or perf_counter() - began <= BUSY_AFTER:
+            return None
+        if self._preparing is not None:
+            return Busy(self._preparing.text, self._preparing.fraction)
+        return Busy(text, fraction)
 
     def submit(
         self, tag: str, text: str, job: Callable[[], Iterator[object]], *, replace: bool
@@ -86,7 +100,12 @@ class EngineLink(QObject):
             report = reports.popleft()
             if isinstance(report, Started):
                 self._running = (report.tag, perf_counter())
+            update = report.update if isinstance(report, Progressed) else None
+            if isinstance(update, Preparing):
+                self._preparing = update
             self._on_report(report)
+            if not isinstance(update, Preparing):
+                self._preparing = None
         if not reports and self._worker.idle:
             self._timer.stop()
         self._on_batch()

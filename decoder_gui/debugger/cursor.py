@@ -62,6 +62,15 @@ def last(trace: Trace) -> Cursor | None:
     return None
 
 
+def clamped(trace: Trace | None, cursor: Cursor | None) -> Cursor | None:
+    """The same event, or the last one there is; None where there is none."""
+    if trace is None or cursor is None:
+        return None
+    if cursor.step < len(trace.steps) and cursor.operation < trace.events_in(cursor.step):
+        return cursor
+    return last(trace)
+
+
 def neighbour(trace: Trace, cursor: Cursor, direction: int) -> Cursor | None:
     """The next event (direction 1) or the one before (-1), or None at the end."""
     operation = cursor.operation + direction

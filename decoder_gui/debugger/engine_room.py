@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from decoder_gui.debugger.choosing import generate
-from decoder_gui.debugger.library import open_model
+from decoder_gui.debugger.library import Preparing, prepare
 from decoder_gui.debugger.session import Session, Update
 from model.checkpoints import LoadedModel
 from model.checks import CheckResult, Subject, run_checks
@@ -17,11 +17,18 @@ from model.trace import Step
 
 @dataclass(frozen=True)
 class Opened:
-    """A model is ready; an empty run of it begins."""
+    """A model is ready; an empty run of it begins.
+
+    Attributes:
+        spec: what to open to have it again; empty where it was open already.
+        remark: one sentence about the context, or empty.
+    """
 
     loaded: LoadedModel
     capacity: int
     faults: frozenset[str]
+    spec: str = ""
+    remark: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class Checked:
     result: CheckResult
 
 
-RoomUpdate = Update | Opened | Redrawn | Checked
+RoomUpdate = Update | Preparing | Opened | Redrawn | Checked
 
 
 class EngineRoom:
@@ -57,10 +64,10 @@ class EngineRoom:
         self, spec: str, *, capacity: int | None, seed: int, faults: frozenset[str] = frozenset()
     ) -> Iterator[RoomUpdate]:
         """Open a model; the one in hand stays until the new one is ready."""
-        loaded = open_model(spec)
-        session = Session(loaded, capacity=capacity, seed=seed, faults=faults)
+        ready = yield from prepare(spec, capacity)
+        session = Session(ready.loaded, capacity=ready.capacity, seed=seed, faults=faults)
         self._session = session
-        yield Opened(loaded, session.cache.capacity, faults)
+        yield Opened(ready.loaded, session.cache.capacity, faults, spec, ready.remark)
 
     def rebuild(
         self,

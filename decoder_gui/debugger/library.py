@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from decoder_gui.assets_path import asset
-from model.checkpoints import LoadedModel, open_checkpoint
-from model.errors import CheckpointError
+from decoder_gui.debugger.hub import PREFIX, Downloading, Repository, fetch
+from model.byte_counts import format_bytes
+from model.checkpoints import LoadedModel, finish, open_checkpoint, opening
+from model.checkpoints.estimate import (
+    Needs,
+    Progress,
+    Reading,
+    available_memory,
+    default_capacity,
+    require_memory,
+)
+from model.errors import CheckpointError, ContextOverflow
 
 
 @dataclass(frozen=True)
@@ -54,8 +64,19 @@ def named_models() -> tuple[NamedModel, ...]:
     )
 
 
-def open_model(spec: str) -> LoadedModel:
-    """Open a model by name or by path.
+@dataclass(frozen=True)
+class Preparing:
+    """What is going on before a model can run, for a line of progress."""
+
+    text: str
+    fraction: float | None = None  # None where the end is not known
+
+
+Steps = Generator[Downloading | Progress, None, LoadedModel]
+
+
+def model_steps(spec: str) -> Steps:
+    """Open a model by name, by path, or from a hub, in steps that can be watched and stopped.
 
     Raises:
         CheckpointError: there is no such name or path, or the file cannot be used; one sentence.
@@ -63,10 +84,109 @@ def open_model(spec: str) -> LoadedModel:
     for named in named_models():
         if named.name == spec:
             return named.open()
+    if spec.startswith(PREFIX):
+        return (yield from _from_hub(spec))
     path = Path(spec).expanduser()
     if not path.exists():
         names = ", ".join(named.name for named in named_models())
         raise CheckpointError(
-            f"there is no model called {spec!r} (names: {names}) and no such path"
+            f"there is no model called {spec!r} (names: {names}; {PREFIX}owner/name for one of a "
+            "model hub) and no such path"
         )
-    return open_checkpoint(path)
+    return (yield from opening(path))
+
+
+def open_model(spec: str) -> LoadedModel:
+    """Open a model in one go, whatever it needs.
+
+    Raises:
+        CheckpointError: as :func:`model_steps`.
+    """
+    return finish(model_steps(spec))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A model that is open, and the context that it will run in."""
+
+    loaded: LoadedModel
+    capacity: int
+    remark: str = ""  # one sentence if the context is less than the model's and nobody chose it
+
+
+def prepare(spec: str, capacity: int | None = None) -> Generator[Preparing, None, Prepared]:
+    """Open a model for a context of ``capacity`` positions, or of a sensible number of them.
+
+    Raises:
+        CheckpointError: as :func:`model_steps`.
+        NotEnoughMemory: it will not fit; nothing of it was read.
+    """
+    yield Preparing(f"Opening {spec}")
+    steps = model_steps(spec)
+    remark, needs, chosen = "", None, capacity
+    try:
+        while True:
+            step = next(steps)
+            if isinstance(step, Needs):
+                needs = step
+                available = available_memory()
+                chosen = _positions(step, capacity, available)
+                require_memory(step, chosen, available)
+                remark = _remark(step, chosen) if capacity is None else ""
+            yield _in_words(step, needs, chosen)
+    except StopIteration as end:
+        loaded: LoadedModel = end.value
+    finally:
+        steps.close()
+    own = loaded.engine.shape.context_length
+    return Prepared(loaded, own if chosen is None else chosen, remark)
+
+
+def _positions(needs: Needs, capacity: int | None, available: int | None) -> int:
+    if capacity is None:
+        return default_capacity(needs, available)
+    own = needs.shape.context_length
+    if capacity > own:
+        raise ContextOverflow(capacity, own, "the model has no positions beyond its context")
+    return capacity
+
+
+def _remark(needs: Needs, capacity: int) -> str:
+    own = needs.shape.context_length
+    if capacity == own:
+        return ""
+    return (
+        f"The context is {capacity:,} of the {own:,} positions that {needs.name} can have: "
+        f"{format_bytes(needs.cache_bytes(capacity))} of cache instead of "
+        f"{format_bytes(needs.cache_bytes(own))}. --context or the context field sets another."
+    )
+
+
+def _in_words(step: Downloading | Progress, needs: Needs | None, capacity: int | None) -> Preparing:
+    match step:
+        case Downloading(repository, file, done, total):
+            share = format_bytes(done) + (f" of {format_bytes(total)}" if total else "")
+            return Preparing(
+                f"Downloading {repository}: {share}, {file}", done / total if total else None
+            )
+        case Needs():
+            return Preparing(f"{step.name}: {step.sentence(capacity or 1)}", 0.0)
+        case Reading(tensor, done, total):
+            sizes = "" if needs is None else f"{needs.name}: {needs.sentence(capacity or 1)}; "
+            return Preparing(f"{sizes}reading {tensor}", done / total if total else None)
+
+
+def _from_hub(spec: str) -> Steps:
+    repository = Repository.of(spec)
+    folder = yield from fetch(repository)
+    steps = opening(folder)
+    try:
+        while True:
+            step = next(steps)
+            # The folder in the cache is called after a commit.
+            yield replace(step, name=repository.id) if isinstance(step, Needs) else step
+    except StopIteration as end:
+        loaded: LoadedModel = end.value
+        return replace(loaded, name=repository.id)
+    finally:
+        steps.close()

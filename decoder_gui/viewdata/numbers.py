@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-_UNITS = ("KiB", "MiB", "GiB", "TiB")
+from model import byte_counts
+
+format_bytes = byte_counts.format_bytes  # sizes in refusals read like those in panels
 
 
 def format_value(value: float, digits: int = 3) -> str:
@@ -64,18 +66,6 @@ def format_percent(fraction: float, digits: int = 1) -> str:
 def format_count(count: int) -> str:
     """A whole number with thousands separated: ``50,257``."""
     return f"{count:,}"
-
-
-def format_bytes(count: int) -> str:
-    """Bytes in binary units: ``512 B``, ``26.0 KiB``, ``1.5 MiB``."""
-    if abs(count) < 1024:
-        return f"{count} B"
-    size = float(count)
-    for unit in _UNITS:
-        size /= 1024
-        if abs(size) < 1023.95 or unit == _UNITS[-1]:
-            break
-    return f"{size:,.1f} {unit}"
 
 
 def format_nats(value: float) -> str:

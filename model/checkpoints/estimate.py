@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.blueprint import Blueprint
+from model.byte_counts import format_bytes
 from model.errors import NotEnoughMemory
 from model.shape import ModelShape
 from model.weights import weight_shapes
@@ -59,8 +60,8 @@ class Needs:
     def sentence(self, positions: int) -> str:
         """What it needs, in words and units."""
         return (
-            f"{self.parameters:,} parameters, {in_words(self.weight_bytes)} of weights, "
-            f"{in_words(self.cache_bytes(positions))} of cache for {positions:,} positions"
+            f"{self.parameters:,} parameters, {format_bytes(self.weight_bytes)} of weights, "
+            f"{format_bytes(self.cache_bytes(positions))} of cache for {positions:,} positions"
         )
 
 
@@ -113,21 +114,11 @@ def require_memory(needs: Needs, positions: int, available: int | None) -> None:
     wanted = needs.weight_bytes + needs.largest_bytes + cache + KEPT_FREE
     if wanted > available:
         raise NotEnoughMemory(
-            f"{needs.name}: needs {in_words(wanted)} of memory "
-            f"({in_words(needs.weight_bytes)} of weights, {in_words(needs.largest_bytes)} more "
-            f"while they are read, {in_words(cache)} of cache for {positions:,} positions, "
-            f"{in_words(KEPT_FREE)} for everything else), and {in_words(available)} are available"
+            f"{needs.name}: needs {format_bytes(wanted)} of memory, and {format_bytes(available)} "
+            f"are available ({format_bytes(needs.weight_bytes)} of weights, "
+            f"{format_bytes(needs.largest_bytes)} more while they are read, {format_bytes(cache)} "
+            f"of cache for {positions:,} positions, {format_bytes(KEPT_FREE)} for the rest)"
         )
-
-
-def in_words(size: int) -> str:
-    """Bytes in the largest decimal unit that leaves a number of at least 1, e.g. ``498 MB``."""
-    amount = float(size)
-    for unit in ("bytes", "kB", "MB"):
-        if amount < 999.5:
-            return f"{amount:.3g} {unit}"
-        amount /= 1000
-    return f"{amount:,.1f} GB"
 
 
 Progress = Needs | Reading

@@ -159,7 +159,7 @@ def open_checkpoint(path: str | Path) -> LoadedModel:
     return finish(opening(path))
 
 
-def finish(steps: Opening) -> LoadedModel:
+def finish(steps: Generator[object, None, LoadedModel]) -> LoadedModel:
     """Drive an opening to its end."""
     while True:
         try:

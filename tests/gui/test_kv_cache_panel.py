@@ -12,27 +12,28 @@ from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
-from decoder_gui.debugger import engine_room
+from decoder_gui.debugger import library
 from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.library import Steps
 from decoder_gui.panels.kv_cache import KvCachePanel
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata.kv_cache import Slab
 from decoder_gui.viewdata.numbers import format_bytes
 from decoder_gui.widgets.slab_map import SlabMap
-from model.checkpoints import LoadedModel
 from tests.debugger.recorded import random_loaded
 from tests.gui.conftest import settle
 
 LEFT, NONE = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
 
 
-def _random(spec: str) -> LoadedModel:
+def _random(spec: str) -> Steps:
+    yield from ()
     return random_loaded()
 
 
 @pytest.fixture
 def context(make_context: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch) -> AppContext:
-    monkeypatch.setattr(engine_room, "open_model", _random)
+    monkeypatch.setattr(library, "model_steps", _random)
     return make_context("random", "1 2 3", tokens=4)
 
 

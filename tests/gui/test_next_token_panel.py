@@ -15,15 +15,15 @@ from pytestqt.qtbot import QtBot
 
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
-from decoder_gui.debugger import engine_room
+from decoder_gui.debugger import library
 from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.library import Steps
 from decoder_gui.panels.next_token import NextTokenPanel
 from decoder_gui.theme.palette import PALETTES, ThemeName
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata.numbers import format_percent
 from decoder_gui.widgets.labelled_slider import LabelledSlider, PlainSlider
 from decoder_gui.widgets.probability_bars import ProbabilityBars
-from model.checkpoints import LoadedModel
 from model.sampling import distribution
 from tests.debugger.recorded import random_loaded
 from tests.gui.conftest import settle
@@ -81,7 +81,8 @@ class Shown:
             assert row.final_text == (row.cut or format_percent(row.final))
 
 
-def _random(spec: str) -> LoadedModel:
+def _random(spec: str) -> Steps:
+    yield from ()
     return random_loaded()
 
 
@@ -89,7 +90,7 @@ def _random(spec: str) -> LoadedModel:
 def shown(
     make_context: Callable[..., AppContext], qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> Shown:
-    monkeypatch.setattr(engine_room, "open_model", _random)
+    monkeypatch.setattr(library, "model_steps", _random)
     context = make_context("random", "1 2 3", tokens=4)
     return show(context, qtbot)
 
