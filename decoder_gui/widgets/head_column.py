@@ -40,6 +40,7 @@ class HeadColumn(QWidget):
         super().__init__(parent)
         self._style = style
         self._limit: int | None = None
+        self._shown = (0, 0)  # layer and head
         self.grid = HeadGrid(style)
         self.legend = ScaleLegend(style)
         self.heads_title, self.scale_note = QLabel("All heads"), QLabel("same scale")
@@ -56,6 +57,7 @@ class HeadColumn(QWidget):
         self.scroll_area.setFrameShape(QScrollArea.Shape.NoFrame)
         self.scroll_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.scroll_area.setWidget(self.grid)
+        self.scroll_area.verticalScrollBar().rangeChanged.connect(self._reveal)
 
         header = QHBoxLayout()
         header.addWidget(self.heads_title)
@@ -95,8 +97,11 @@ class HeadColumn(QWidget):
         self.legend.set_style(style)
 
     def set_heads(self, view: AttentionView) -> None:
-        """Show all heads, and what is not kept of the displayed block."""
+        """Show all heads; a newly chosen one is brought into sight."""
         self.grid.set_data(view, self._style)
+        if (view.layer, view.head) != self._shown:
+            self._shown = (view.layer, view.head)
+            self._reveal()
 
     def set_readout(self, readout: Readout) -> None:
         """Say what one cell holds."""
@@ -130,6 +135,13 @@ class HeadColumn(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.fit(self._limit)
+
+    def _reveal(self) -> None:
+        """Scroll to the thumbnail of the chosen head, with a neighbour on either side."""
+        chosen = self.grid.thumbnail_rect(*self._shown)
+        centre = chosen.center()
+        reach = chosen.height() * 3 // 2
+        self.scroll_area.ensureVisible(centre.x(), centre.y(), reach, reach)
 
     def _height_of_words(self, width: int) -> int:
         rows, height = self._rows, 0

@@ -18,15 +18,18 @@ from decoder_gui.theme.palette import PALETTES, ThemeName
 from decoder_gui.theme.style import Style
 from decoder_gui.theme.stylesheet import apply_style
 from decoder_gui.viewdata.attention import AttentionView, build_attention
-from decoder_gui.viewdata.attention_store import STEPS
+from decoder_gui.viewdata.attention_store import STEPS, PatternStore
 from decoder_gui.viewdata.faults import build_faults
 from decoder_gui.widgets.attention_matrix import AttentionMatrix
 from decoder_gui.widgets.fault_panel import FaultPanel
 from decoder_gui.widgets.hatching import fill_hatched
+from decoder_gui.widgets.head_column import HeadColumn
 from decoder_gui.widgets.matrix_painting import NUMBER_LEAST, cell_number
 from decoder_gui.widgets.run_line import Run, RunLine
 from decoder_gui.widgets.viridis import is_light, viridis
 from model.faults import all_faults
+from model.shape import ModelShape
+from tests.debugger.recorded import moment_of, random_loaded, record
 from tests.gui.conftest import settle
 
 LEFT = Qt.MouseButton.LeftButton
@@ -333,6 +336,25 @@ def test_arrow_keys_in_the_thumbnails_choose_a_head(panel: AttentionPanel) -> No
     QTest.keyClick(panel.column.grid, Qt.Key.Key_Up)
     QTest.keyClick(panel.column.grid, Qt.Key.Key_Up)
     assert view_of(panel).layer == 0
+
+
+def test_the_chosen_head_of_a_deep_model_is_in_sight(qtbot: QtBot) -> None:
+    loaded = random_loaded(ModelShape(20, 24, 3, context_length=16, vocabulary=40))
+    _, run = record(loaded, (1, 2, 3))
+    column = HeadColumn(Style())
+    column.set_style(Style())
+    column.resize(300, 420)
+    qtbot.addWidget(column)
+    column.show()
+    store = PatternStore()
+    for layer in (19, 0, 11):
+        moment = moment_of(loaded, run, 0, f"blocks.{layer}.attn.pattern")
+        column.set_heads(build_attention(moment, store))
+        column.fit()
+        QApplication.processEvents()
+        inside = column.grid.visibleRegion().boundingRect()
+        assert inside.height() < column.grid.height()
+        assert inside.contains(column.grid.thumbnail_rect(layer, 0))
 
 
 def test_the_gap_between_thumbnails_is_no_head(panel: AttentionPanel) -> None:
