@@ -19,6 +19,8 @@ from model.errors import ShapeMismatch
 
 Floats = NDArray[np.float32]
 
+LARGEST_THETA = 1e30
+
 
 class Scaling(Protocol):
     """A way to stretch rotary positions."""
@@ -134,8 +136,11 @@ class Rotary:
     def __post_init__(self) -> None:
         if self.dims < 2 or self.dims % 2:
             raise ShapeMismatch(f"coordinates are turned in pairs, not {self.dims} of them")
-        if not 1 < self.theta < math.inf:
-            raise ShapeMismatch(f"the base of rotary positions must be above 1, not {self.theta}")
+        if not 1 < self.theta < LARGEST_THETA:
+            raise ShapeMismatch(
+                f"the base of rotary positions must be above 1 and below {LARGEST_THETA:g}, not "
+                f"{self.theta:g}"
+            )
 
     @property
     def frequencies(self) -> Floats:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
 
 from model.blueprint import Blueprint
 from model.checkpoints.estimate import Progress
 from model.engine import Engine
 from model.errors import CheckpointError
 from model.tokenizers import Tokenizer
+from model.weights import Floats
 
 Config = Mapping[str, Any]
 
@@ -66,10 +69,30 @@ tensor. Whoever drives it may stop at any of them, by closing it.
 
 @dataclass(frozen=True)
 class TensorSource:
-    """Where a weight lies in a file, and whether it has to be turned to (in, out)."""
+    """Where a weight lies in a file, and how it becomes (in, out).
 
-    name: str
+    Attributes:
+        names: the tensors that it is made of, side by side along its last axis; one as a rule.
+        transposed: whether they are stored as (out, in).
+        widths: how much of the last axis each has, where there are several.
+        arrange: what puts the columns of the whole into the engine's order, if they are in another.
+    """
+
+    names: tuple[str, ...]
     transposed: bool = False
+    widths: tuple[int, ...] = ()
+    arrange: Callable[[Floats], Floats] | None = None
+
+    def stored_shapes(self, size: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+        """The shape of each tensor in the file for a weight of that size."""
+        parts = tuple((*size[:-1], width) for width in self.widths or size[-1:])
+        return tuple(part[::-1] if self.transposed else part for part in parts)
+
+    def assemble(self, tensors: Sequence[Floats]) -> Floats:
+        """The weight from its tensors, contiguous."""
+        parts = [tensor.T if self.transposed else tensor for tensor in tensors]
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+        return np.ascontiguousarray(whole if self.arrange is None else self.arrange(whole))
 
 
 class Family(Protocol):

@@ -35,6 +35,7 @@ LENGTH_BYTES = 8
 class StoredTensor:
     """A tensor as a header describes it; begin and end count from the start of the file."""
 
+    path: Path
     name: str
     dtype: str
     shape: tuple[int, ...]
@@ -68,7 +69,7 @@ def read_header(path: Path) -> StoredTensors:
             length = int.from_bytes(start, "little")
             header = json.loads(file.read(length), object_pairs_hook=_without_doubles)
             return {
-                name: _described(name, entry, LENGTH_BYTES + length)
+                name: _described(path, name, entry, LENGTH_BYTES + length)
                 for name, entry in header.items()
                 if name != "__metadata__"
             }
@@ -80,19 +81,19 @@ def read_header(path: Path) -> StoredTensors:
             ) from None
 
 
-def read_tensor(path: Path, tensor: StoredTensor) -> Floats:
+def read_tensor(tensor: StoredTensor) -> Floats:
     """One tensor as a new float32 array; its type must be among :data:`DTYPES`."""
     size = tensor.end - tensor.begin
-    stored = np.fromfile(path, dtype=np.uint8, count=size, offset=tensor.begin)
+    stored = np.fromfile(tensor.path, dtype=np.uint8, count=size, offset=tensor.begin)
     if stored.size != size:
-        raise CheckpointError(f"{path}: {tensor.name} ends before its last byte")
+        raise CheckpointError(f"{tensor.path}: {tensor.name} ends before its last byte")
     return DTYPES[tensor.dtype](stored).reshape(tensor.shape)
 
 
-def _described(name: str, entry: Mapping[str, Any], start: int) -> StoredTensor:
+def _described(path: Path, name: str, entry: Mapping[str, Any], start: int) -> StoredTensor:
     begin, end = entry["data_offsets"]
     shape = tuple(entry["shape"])
-    return StoredTensor(name, entry["dtype"], shape, start + begin, start + end)
+    return StoredTensor(path, name, entry["dtype"], shape, start + begin, start + end)
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

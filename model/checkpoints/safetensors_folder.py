@@ -1,4 +1,4 @@
-"""A folder with ``config.json``, ``model.safetensors`` and a tokenizer, read without executing it.
+"""A folder with ``config.json``, safetensors files and a tokenizer, read without executing it.
 
 The package ``safetensors`` checks the header against the file; every tensor is then held against
 the blueprint before any of it is read.
@@ -25,12 +25,12 @@ from model.checkpoints.loading import (
     family_of,
     register_format,
 )
-from model.checkpoints.safetensors_file import (
-    DTYPES,
-    StoredTensor,
-    StoredTensors,
-    read_header,
-    read_tensor,
+from model.checkpoints.safetensors_file import DTYPES, StoredTensor, read_tensor
+from model.checkpoints.safetensors_split import (
+    StoredWeights,
+    holds_weights,
+    is_part,
+    read_headers,
 )
 from model.decoder import Decoder
 from model.errors import CheckpointError
@@ -38,17 +38,14 @@ from model.fast_tokenizers import read_tokenizer, read_vocabulary
 from model.tokenizers import IdTokenizer, Tokenizer
 from model.weights import Floats, build_weights, weight_shapes
 
-WEIGHTS, CONFIG = "model.safetensors", "config.json"
-INDEX = "model.safetensors.index.json"
+CONFIG = "config.json"
 TOKENIZER, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
 LARGEST_CONFIG = 10 * 1024 * 1024
 
 
 def recognises(place: Path) -> bool:
     """A folder with the weights in one file or in several, or a ``.safetensors`` file."""
-    if place.is_dir():
-        return (place / WEIGHTS).exists() or (place / INDEX).exists()
-    return place.suffix == ".safetensors"
+    return holds_weights(place) if place.is_dir() else place.suffix == ".safetensors"
 
 
 def open_folder(place: Path) -> Opening:
@@ -57,20 +54,16 @@ def open_folder(place: Path) -> Opening:
     Raises:
         CheckpointError: a part of it cannot be used; the sentence names the file and the field.
     """
-    folder, weights_file = (place, place / WEIGHTS) if place.is_dir() else (place.parent, place)
-    if not weights_file.exists():
-        raise CheckpointError(
-            f"{folder / INDEX}: the weights are split over several files; only a single "
-            f"{WEIGHTS} is read"
-        )
-    stored = read_header(weights_file)
+    folder = place if place.is_dir() else place.parent
+    weights = read_headers(folder if is_part(place) else place)
+    stored = weights.tensors
     config = _read_config(folder / CONFIG)
     family = family_of(config.get("model_type"), folder / CONFIG)
     blueprint = family.blueprint(config, folder / CONFIG)
     sources = family.sources(blueprint, frozenset(stored))
     shapes = weight_shapes(blueprint)
     doubles = family.doubles(blueprint)
-    _check_tensors(weights_file, stored, shapes, sources, family, doubles)
+    _check_tensors(weights, shapes, sources, family, doubles)
     tokenizer = _open_tokenizer(folder, blueprint.shape.vocabulary)
 
     title = folder.resolve().name
@@ -80,17 +73,18 @@ def open_folder(place: Path) -> Opening:
     sizes = {name: FLOAT32 * math.prod(size) for name, size in shapes.items()}
     for name, progress in zip(shapes, progress_of(sizes), strict=True):
         yield progress
-        source = sources[name]
-        array = read_tensor(weights_file, stored[source.name])
-        # A sum is not finite if any of its terms is not: one cheap look at all of them.
-        if not np.isfinite(array.sum(dtype=np.float64)):
-            count = array.size - int(np.isfinite(array).sum())
-            warnings.append(f"{source.name} holds {count:,} values that are NaN or infinite")
-        arrays[name] = np.ascontiguousarray(array.T) if source.transposed else array
+        parts = [read_tensor(stored[each]) for each in sources[name].names]
+        warnings += [
+            f"{each} holds {count:,} values that are NaN or infinite"
+            for each, part in zip(sources[name].names, parts, strict=True)
+            if (count := _strays(part))
+        ]
+        arrays[name] = sources[name].assemble(parts)
     for double, name in doubles.items():
-        if double in stored and not _repeats(weights_file, stored[double], arrays[name]):
+        if double in stored and not _repeats(stored[double], arrays[name]):
+            original = sources[name].names[0]
             warnings.append(
-                f"{double} is not the {sources[name].name} that {CONFIG} says it is; it is not used"
+                f"{double} is not the {original} that {CONFIG} says it is; it is not used"
             )
     return LoadedModel(
         name=title,
@@ -103,42 +97,52 @@ def open_folder(place: Path) -> Opening:
 
 
 def _check_tensors(
-    file: Path,
-    stored: StoredTensors,
+    weights: StoredWeights,
     shapes: dict[str, tuple[int, ...]],
     sources: dict[str, TensorSource],
     family: Family,
     doubles: Mapping[str, str],
 ) -> None:
     """Every tensor's name, type and shape against what config.json asks for, before any is read."""
-    for name, size in shapes.items():
-        source = sources[name]
-        found = stored.get(source.name)
-        if found is None:
-            raise CheckpointError(f"{file}: the tensor {source.name} is missing")
-        if found.dtype not in DTYPES:
-            raise CheckpointError(
-                f"{file}: {source.name} is stored as {found.dtype}; read are {', '.join(DTYPES)}"
-            )
-        wanted = size[::-1] if source.transposed else size
-        if found.shape != wanted:
-            raise CheckpointError(
-                f"{file}: {source.name} has shape {list(found.shape)}, and {CONFIG} asks for "
-                f"{list(wanted)}"
-            )
-    used = {source.name for source in sources.values()} | set(doubles)
+    stored = weights.tensors
+    used = set(doubles)
+    for weight, size in shapes.items():
+        source = sources[weight]
+        used.update(source.names)
+        for name, wanted in zip(source.names, source.stored_shapes(size), strict=True):
+            found = stored.get(name)
+            if found is None:
+                raise CheckpointError(f"{weights.place}: the tensor {name} is missing")
+            if found.dtype not in DTYPES:
+                raise CheckpointError(
+                    f"{found.path}: {name} is stored as {found.dtype}; read are {', '.join(DTYPES)}"
+                )
+            if found.shape != wanted:
+                raise CheckpointError(
+                    f"{found.path}: {name} has shape {list(found.shape)}, and {CONFIG} asks for "
+                    f"{list(wanted)}"
+                )
     surplus = sorted(name for name in stored if name not in used and not family.ignored(name))
     if surplus:
         more = f", nor {len(surplus) - 1} others that are there" if len(surplus) > 1 else ""
         raise CheckpointError(
-            f"{file}: a {family.label} model of this {CONFIG} has no tensor {surplus[0]}{more}"
+            f"{weights.place}: a {family.label} model of this {CONFIG} has no tensor "
+            f"{surplus[0]}{more}"
         )
 
 
-def _repeats(file: Path, stored: StoredTensor, weight: Floats) -> bool:
+def _strays(tensor: Floats) -> int:
+    """How many values are not finite."""
+    # A sum is not finite if any of its terms is not: one cheap look at all of them.
+    if np.isfinite(tensor.sum(dtype=np.float64)):
+        return 0
+    return tensor.size - int(np.isfinite(tensor).sum())
+
+
+def _repeats(stored: StoredTensor, weight: Floats) -> bool:
     if stored.dtype not in DTYPES or stored.shape != weight.shape:
         return False
-    return np.array_equal(read_tensor(file, stored), weight, equal_nan=True)
+    return np.array_equal(read_tensor(stored), weight, equal_nan=True)
 
 
 def _read_config(path: Path) -> Config:
