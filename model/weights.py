@@ -139,6 +139,15 @@ def _block_shapes(
     return {name: size for name, size, there in every if there}
 
 
+def count_strays(array: Floats) -> int:
+    """How many values are NaN or infinite."""
+    # A sum is not finite if any of its terms is not: one cheap look at all of them.
+    with np.errstate(invalid="ignore"):
+        if np.isfinite(array.sum(dtype=np.float64)):
+            return 0
+    return array.size - int(np.isfinite(array).sum())
+
+
 def build_weights(blueprint: Blueprint, arrays: Mapping[str, Floats]) -> Weights:
     """Weights from arrays under canonical names.
 

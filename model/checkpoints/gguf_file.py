@@ -28,7 +28,7 @@ from model.checkpoints.gguf_values import Bytes, unpack_turned, unpacked
 from model.checkpoints.loading import Format, LoadedModel, Opening, register_format
 from model.decoder import Decoder
 from model.errors import CheckpointError
-from model.weights import Floats, build_weights, qkv_widths, weight_shapes
+from model.weights import Floats, build_weights, count_strays, qkv_widths, weight_shapes
 
 SUFFIX = ".gguf"
 PARTS = "split.count"
@@ -75,11 +75,10 @@ def open_gguf(place: Path) -> Opening:
     for name, progress in zip(shapes, progress_of(sizes), strict=True):
         yield progress
         array = reader.read(name, shapes[name])
-        # A sum is not finite if any of its terms is not: one cheap look at all of them.
-        if not np.isfinite(array.sum(dtype=np.float64)):
-            count = array.size - int(np.isfinite(array).sum())
+        strays = count_strays(array)
+        if strays:
             stored = ", ".join(architecture.sources(name))
-            warnings.append(f"{stored}: {count:,} values are NaN or infinite")
+            warnings.append(f"{stored}: {strays:,} values are NaN or infinite")
         arrays[name] = array
     return LoadedModel(
         name=file.stem,

@@ -36,7 +36,7 @@ from model.decoder import Decoder
 from model.errors import CheckpointError
 from model.fast_tokenizers import read_tokenizer, read_vocabulary
 from model.tokenizers import IdTokenizer, Tokenizer
-from model.weights import Floats, build_weights, weight_shapes
+from model.weights import Floats, build_weights, count_strays, weight_shapes
 
 CONFIG = "config.json"
 TOKENIZER, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
@@ -77,7 +77,7 @@ def open_folder(place: Path) -> Opening:
         warnings += [
             f"{each} holds {count:,} values that are NaN or infinite"
             for each, part in zip(sources[name].names, parts, strict=True)
-            if (count := _strays(part))
+            if (count := count_strays(part))
         ]
         arrays[name] = sources[name].assemble(parts)
     for double, name in doubles.items():
@@ -129,14 +129,6 @@ def _check_tensors(
             f"{weights.place}: a {family.label} model of this {CONFIG} has no tensor "
             f"{surplus[0]}{more}"
         )
-
-
-def _strays(tensor: Floats) -> int:
-    """How many values are not finite."""
-    # A sum is not finite if any of its terms is not: one cheap look at all of them.
-    if np.isfinite(tensor.sum(dtype=np.float64)):
-        return 0
-    return tensor.size - int(np.isfinite(tensor).sum())
 
 
 def _repeats(stored: StoredTensor, weight: Floats) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import gguf
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file
+
+from model.checkpoints.safetensors_file import read_header, read_tensor
 
 Array = NDArray[Any]
 ARCHITECTURES = {
@@ -20,6 +22,7 @@ ARCHITECTURES = {
     "qwen2": gguf.MODEL_ARCH.QWEN2,
     "qwen3": gguf.MODEL_ARCH.QWEN3,
 }
+COMMON = ("general.", "tokenizer.", "split.")
 TURNED = ("c_attn.weight", "c_proj.weight", "c_fc.weight")
 
 
@@ -33,12 +36,11 @@ def write_gguf(
     """Write a file; matrices named in ``kinds`` are packed, everything else is float32.
 
     A metadata value that is a str, bool, float, int (32 bits, unsigned) or list is written as what
-    it is; keys without a dot belong to the architecture.
+    it is; keys that are not common to all files belong to the architecture.
     """
     writer = gguf.GGUFWriter(path, architecture)
     for key, value in metadata.items():
-        full = key if "." in key.removeprefix("attention.").removeprefix("rope.") else None
-        add_value(writer, full or f"{architecture}.{key}", value)
+        add_value(writer, key if key.startswith(COMMON) else f"{architecture}.{key}", value)
     for name, tensor in tensors.items():
         kind = (kinds or {}).get(name, gguf.GGMLQuantizationType.F32)
         if kind is gguf.GGMLQuantizationType.F32:
@@ -72,14 +74,14 @@ def metadata_of(config: Mapping[str, Any]) -> dict[str, Any]:
             "block_count": config["n_layer"],
             "context_length": config["n_positions"],
             "embedding_length": config["n_embd"],
-            "feed_forward_length": config["n_inner"],
+            "feed_forward_length": config["n_inner"] or 4 * config["n_embd"],
             "attention.head_count": config["n_head"],
             "attention.layer_norm_epsilon": config["layer_norm_epsilon"],
         }
     heads = config["num_attention_heads"]
     head_dim = config.get("head_dim") or config["hidden_size"] // heads
-    rope = config.get("rope_parameters") or config
-    found = {
+    rope = config["rope_parameters"]
+    found: dict[str, Any] = {
         "block_count": config["num_hidden_layers"],
         "context_length": config["max_position_embeddings"],
         "embedding_length": config["hidden_size"],
@@ -92,6 +94,8 @@ def metadata_of(config: Mapping[str, Any]) -> dict[str, Any]:
         "rope.freq_base": float(rope["rope_theta"]),
         "rope.dimension_count": head_dim,
     }
+    if rope["rope_type"] == "linear":
+        found |= {"rope.scaling.type": "linear", "rope.scaling.factor": float(rope["factor"])}
     if config.get("sliding_window") and config.get("use_sliding_window", True):
         found["attention.sliding_window"] = config["sliding_window"]
     return found
@@ -128,8 +132,40 @@ def _as_gguf_has_it(config: Mapping[str, Any], stored: str, array: Array) -> Arr
 
 
 def float_tensors(folder: Path) -> dict[str, Array]:
-    """The tensors of a folder; bfloat16 ones are not supported by NumPy, so not by this."""
-    return dict(load_file(folder / "model.safetensors"))
+    """The tensors of a folder as float32."""
+    return {
+        name: read_tensor(tensor)
+        for file in folder.glob("*.safetensors")
+        for name, tensor in read_header(file).items()
+    }
+
+
+def can_hold(config: Mapping[str, Any]) -> bool:
+    """Whether GGUF has a way to say what a config.json says."""
+    return (
+        config["model_type"] in ARCHITECTURES
+        and config.get("hidden_act", "silu") == "silu"
+        and len(set(config.get("layer_types", ["all"]))) == 1
+        and config.get("rope_parameters", {}).get("rope_type", "default")
+        in ("default", "llama3", "linear")
+    )
+
+
+def slowing(config: Mapping[str, Any]) -> dict[str, Array]:
+    """The tensor by which a converter states Llama 3's stretched positions, if they are."""
+    rope = config.get("rope_parameters", {})
+    if rope.get("rope_type") != "llama3":
+        return {}
+    head_dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    theta, factor = rope["rope_theta"], rope["factor"]
+    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+    divisors = []
+    for pair in range(head_dim // 2):
+        wavelength = 2 * math.pi * theta ** (2 * pair / head_dim)
+        turns = rope["original_max_position_embeddings"] / wavelength
+        kept = min(1.0, max(0.0, (turns - low) / (high - low)))
+        divisors.append(1 / ((1 - kept) / factor + kept))
+    return {"rope_freqs.weight": np.array(divisors, dtype=np.float32)}
 
 
 def convert(folder: Path, path: Path, **extra: Any) -> None:
@@ -140,5 +176,5 @@ def convert(folder: Path, path: Path, **extra: Any) -> None:
         path,
         gguf.MODEL_ARCH_NAMES[architecture],
         metadata_of(config) | extra,
-        tensors_of(folder),
+        tensors_of(folder) | slowing(config),
     )
