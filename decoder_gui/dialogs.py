@@ -14,6 +14,7 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
     QFormLayout,
+    QInputDialog,
     QLabel,
     QMessageBox,
     QPlainTextEdit,
@@ -24,6 +25,7 @@ from PySide6.QtWidgets import (
 
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.hub import PREFIX
 from decoder_gui.viewdata.moment import ModelInfo, Moment
 from model.tokenizers import cut_front
 
@@ -35,11 +37,31 @@ class Answer:
     apply: Callable[[AppContext], None]
 
 
-def ask_for_model(parent: QWidget) -> str:
+def ask_for_file(parent: QWidget) -> str:
+    """A file with a model, or an empty string."""
+    found, _ = QFileDialog.getOpenFileName(
+        parent, "Open a model file", "", "Models (*.gguf *.safetensors);;All files (*)"
+    )
+    return found
+
+
+def ask_for_folder(parent: QWidget) -> str:
     """A folder with a checkpoint, or an empty string."""
     return QFileDialog.getExistingDirectory(
         parent, "Open a model folder (config.json and model.safetensors)"
     )
+
+
+def ask_for_name(parent: QWidget) -> str:
+    """A repository of a model hub as a spec, or an empty string."""
+    text, given = QInputDialog.getText(
+        parent,
+        "Open by name from a model hub",
+        "Repository, such as openai-community/gpt2, with an optional @revision.\n"
+        "It is downloaded once, and opened from the cache without a network afterwards.",
+    )
+    name = text.strip().removeprefix(PREFIX)
+    return f"{PREFIX}{name}" if given and name else ""
 
 
 def ask_for_cursor(parent: QWidget, moment: Moment) -> Cursor | None:

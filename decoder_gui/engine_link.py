@@ -23,6 +23,7 @@ class Busy:
 
     text: str
     fraction: float | None = None  # None where the end is not known
+    details: str = ""  # one sentence more, such as what a model needs
 
 
 class EngineLink(QObject):
@@ -72,8 +73,9 @@ class EngineLink(QObject):
         text = self._texts.get(tag, "")
         if not text or perf_counter() - began <= BUSY_AFTER:
             return None
-        if self._preparing is not None:
-            return Busy(self._preparing.text, self._preparing.fraction)
+        ahead = self._preparing
+        if ahead is not None:
+            return Busy(ahead.text, ahead.fraction, ahead.details)
         return Busy(text, fraction)
 
     def submit(

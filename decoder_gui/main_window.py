@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QPaintEvent
-from PySide6.QtWidgets import QLabel, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QLabel, QMainWindow, QVBoxLayout, QWidget
 
 from decoder_gui.theme.style import Style
 from decoder_gui.widgets.top_bar import TopBar
@@ -58,9 +59,13 @@ class MainWindow(QMainWindow):
 
     def furnish(self, context: AppContext) -> Workspace:
         """Build the panels around a context and bring back the arrangement of last time."""
+        from decoder_gui.recent import RecentModels
         from decoder_gui.workspace import Workspace
 
-        self.workspace = Workspace(context, self)
+        self.workspace = Workspace(context, self, RecentModels(self._settings))
+        for view in self.workspace.findChildren(QAbstractScrollArea):
+            view.viewport().setAcceptDrops(False)  # a file dropped on a plot is for the window
+            view.setAcceptDrops(False)
         self._rows.replaceWidget(self._opening, self.workspace)
         self._rows.setStretchFactor(self.workspace, 1)
         self._opening.deleteLater()
@@ -102,6 +107,9 @@ class MainWindow(QMainWindow):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        paths = [url.toLocalFile() for url in event.mimeData().urls() if url.isLocalFile()]
+        paths = [Path(url.toLocalFile()) for url in event.mimeData().urls() if url.isLocalFile()]
         if paths and self.workspace is not None:
-            self.workspace.context.open_model(paths[0])
+            event.acceptProposedAction()
+            # A config.json stands for the folder that it describes.
+            place = paths[0].parent if paths[0].name == "config.json" else paths[0]
+            self.workspace.context.open_model(str(place))

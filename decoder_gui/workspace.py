@@ -18,6 +18,7 @@ from decoder_gui.debugger.library import named_models
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panel_dock import PanelDock
 from decoder_gui.panels.base import Panel, Place, all_panels
+from decoder_gui.recent import RecentModels
 from decoder_gui.rescue import rescue
 from decoder_gui.shortcuts import SHORTCUTS
 from decoder_gui.theme.palette import ThemeName
@@ -26,6 +27,8 @@ from decoder_gui.widgets.key_guard import KeyGuard
 from decoder_gui.widgets.shortcuts_dialog import ShortcutsDialog
 from decoder_gui.widgets.top_bar import ModelChoice
 
+DETAILS_MS = 30_000  # that what a model needs stays on show
+
 
 class Workspace(QWidget):
     """Everything between the top bar and the lower edge, wired to the context.
@@ -33,15 +36,20 @@ class Workspace(QWidget):
     Args:
         context: the state; :meth:`close_down` closes it.
         window: whose top bar and keys belong to it.
+        recent: the models that were opened before.
     """
 
-    def __init__(self, context: AppContext, window: MainWindow) -> None:
+    def __init__(
+        self, context: AppContext, window: MainWindow, recent: RecentModels | None = None
+    ) -> None:
         super().__init__(window)
         self.context = context
+        self.recent = RecentModels() if recent is None else recent
         self._window = window
         self.top_bar = window.top_bar
         self.shortcuts_dialog: ShortcutsDialog | None = None
         self.crash_dialog: QDialog | None = None
+        self._details = ""
 
         self.panels = {kind.panel_id: kind(context) for kind in all_panels()}
         fixed = {Place.STRIP, Place.FOOT}
@@ -98,10 +106,15 @@ class Workspace(QWidget):
         context, bar = self.context, self.top_bar
         context.changed.connect(self._on_changed)
         context.notice.connect(self._on_notice)
+        context.remarked.connect(self._on_notice)
         context.crashed.connect(self._on_crash)
         context.overflowed.connect(self._on_overflow)
         bar.model_chosen.connect(context.open_model)
-        bar.open_requested.connect(self._open)
+        bar.file_requested.connect(lambda: self._open(dialogs.ask_for_file(self)))
+        bar.folder_requested.connect(lambda: self._open(dialogs.ask_for_folder(self)))
+        bar.name_requested.connect(lambda: self._open(dialogs.ask_for_name(self)))
+        # What was opened before may be gone by now, or back.
+        bar.model_menu.aboutToShow.connect(self._update_top_bar)
         bar.prefill_requested.connect(context.prefill)
         bar.capacity_chosen.connect(context.set_capacity)
         bar.projector_toggled.connect(self.set_projector)
@@ -130,7 +143,8 @@ class Workspace(QWidget):
             "help": self._show_shortcuts,
             "projector": lambda: self.set_projector(not context.style.projector),
             "prompt": self.top_bar.focus_prompt,
-            "open": self._open,
+            "open": self.top_bar.file_requested.emit,
+            "open_folder": self.top_bar.folder_requested.emit,
             "escape": self._escape,
             "next_head": lambda: self._change_head(1),
             "previous_head": lambda: self._change_head(-1),
@@ -196,10 +210,9 @@ class Workspace(QWidget):
         elif self._window.isFullScreen():
             self._toggle_full_screen()
 
-    def _open(self) -> None:
-        path = dialogs.ask_for_model(self)
-        if path:
-            self.context.open_model(path)
+    def _open(self, spec: str) -> None:
+        if spec:
+            self.context.open_model(spec)
 
     def _go_to(self) -> None:
         moment = self.context.moment
@@ -224,6 +237,8 @@ class Workspace(QWidget):
             self._update_top_bar()
         if change & Change.CHECKS:
             self._update_banner()
+        if change & Change.BUSY:
+            self._update_details()
 
     def _restyle(self) -> None:
         style = self.context.style
@@ -239,20 +254,34 @@ class Workspace(QWidget):
     def _update_top_bar(self) -> None:
         context = self.context
         model = context.model
+        self.recent.add(context.spec)
         choices = tuple(
-            ModelChoice(named.name, named.name, named.summary) for named in named_models()
+            ModelChoice(named.name, named.name, named.summary, named.name == context.spec)
+            for named in named_models()
+        )
+        recent = tuple(
+            ModelChoice(one.spec, one.name, one.summary, one.opens(context.spec), one.missing)
+            for one in self.recent.models()
         )
         if model is None:
-            self.top_bar.set_model("", "", choices)
+            self.top_bar.set_model("", "", choices, recent)
             return
         shape = model.shape
         layers = f"{shape.depth} layer{'s' if shape.depth != 1 else ''}"
         heads = f"{shape.num_heads} head{'s' if shape.num_heads != 1 else ''}"
-        self.top_bar.set_model(model.name, f"{model.family} · {layers} · {heads}", choices)
+        self.top_bar.set_model(model.name, f"{model.family} · {layers} · {heads}", choices, recent)
         self.top_bar.set_capacity(context.capacity, shape.context_length)
         if not self.top_bar.prompt.hasFocus():
             self.top_bar.set_prompt(context.prompt)
         self._window.setWindowTitle(f"{model.name} — decoder-gui")
+
+    def _update_details(self) -> None:
+        """What a model needs, for as long as it is being opened and a moment longer."""
+        busy = self.context.busy
+        details = "" if busy is None else busy.details
+        if details and details != self._details:
+            self.top_bar.show_notice(details, DETAILS_MS)
+        self._details = details
 
     def _update_banner(self) -> None:
         faults = sorted(self.context.faults)

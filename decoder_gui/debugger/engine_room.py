@@ -9,6 +9,7 @@ from decoder_gui.debugger.choosing import generate
 from decoder_gui.debugger.library import Preparing, prepare
 from decoder_gui.debugger.session import Session, Update
 from model.checkpoints import LoadedModel
+from model.checkpoints.estimate import available_memory, require_cache
 from model.checks import CheckResult, Subject, run_checks
 from model.engine import Array
 from model.sampling import SamplingConfig
@@ -83,6 +84,7 @@ class EngineRoom:
         ``continuation`` is (token id, whether a number was drawn for it) per decoded token.
         """
         loaded = self.session.loaded
+        require_cache(loaded.engine.shape, capacity, available_memory())
         session = Session(loaded, capacity=capacity, seed=seed, faults=faults)
         self._session = session
         yield Opened(loaded, session.cache.capacity, faults)

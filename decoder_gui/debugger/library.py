@@ -70,6 +70,7 @@ class Preparing:
 
     text: str
     fraction: float | None = None  # None where the end is not known
+    details: str = ""  # one sentence: what the model needs
 
 
 Steps = Generator[Downloading | Progress, None, LoadedModel]
@@ -170,10 +171,16 @@ def _in_words(step: Downloading | Progress, needs: Needs | None, capacity: int |
                 f"Downloading {repository}: {share}, {file}", done / total if total else None
             )
         case Needs():
-            return Preparing(f"{step.name}: {step.sentence(capacity or 1)}", 0.0)
+            return Preparing(f"Reading {step.name}", 0.0, _needed(step, capacity))
         case Reading(tensor, done, total):
-            sizes = "" if needs is None else f"{needs.name}: {needs.sentence(capacity or 1)}; "
-            return Preparing(f"{sizes}reading {tensor}", done / total if total else None)
+            fraction = done / total if total else None
+            if needs is None:
+                return Preparing(f"Reading {tensor}", fraction)
+            return Preparing(f"Reading {needs.name}: {tensor}", fraction, _needed(needs, capacity))
+
+
+def _needed(needs: Needs, capacity: int | None) -> str:
+    return f"{needs.name}: {needs.sentence(capacity or 1)}."
 
 
 def _from_hub(spec: str) -> Steps:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QDragEnterEvent, QKeyEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QSizePolicy, QWidget
 
 from decoder_gui.theme.icons import Glyph
@@ -16,6 +16,7 @@ from decoder_gui.widgets.icon_button import IconButton
 from decoder_gui.widgets.notice import Notice
 
 HEIGHT = 48.0  # pixels at scale 1, the line under it included
+WIDEST_CHOICE = 560.0  # pixels at scale 1 of a line of the menu; the tooltip holds the whole
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class ModelChoice:
     spec: str  # what model_chosen carries
     name: str
     summary: str
+    current: bool = False  # it is the one in hand
+    missing: bool = False  # it is not there any more, so it cannot be chosen
 
 
 class TopBar(QWidget):
@@ -32,14 +35,18 @@ class TopBar(QWidget):
 
     Signals:
         model_chosen(str): a model of the menu, by its spec.
-        open_requested(): a file or folder is to be asked for.
+        file_requested(): a file is to be asked for.
+        folder_requested(): a folder is to be asked for.
+        name_requested(): a repository of a model hub is to be asked for.
         prefill_requested(str): run this prompt.
         capacity_chosen(int): another context, already checked against the model's range.
         projector_toggled(bool): projector mode on or off.
     """
 
     model_chosen = Signal(str)
-    open_requested = Signal()
+    file_requested = Signal()
+    folder_requested = Signal()
+    name_requested = Signal()
     prefill_requested = Signal(str)
     capacity_chosen = Signal(int)
     projector_toggled = Signal(bool)
@@ -49,7 +56,7 @@ class TopBar(QWidget):
         self._style = style
         self._limit = 0
         self._capacity = 0
-        self._shown_model: tuple[str, str, tuple[ModelChoice, ...]] | None = None
+        self._shown_model: tuple[object, ...] | None = None
         self._notice: Notice | None = None
         self.setProperty("kind", "bar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -81,9 +88,15 @@ class TopBar(QWidget):
 
     # ---- what it shows
 
-    def set_model(self, name: str, details: str, choices: Sequence[ModelChoice]) -> None:
-        """Say which model is open, and which ones the menu offers."""
-        shown = name, details, tuple(choices)
+    def set_model(
+        self,
+        name: str,
+        details: str,
+        choices: Sequence[ModelChoice],
+        recent: Sequence[ModelChoice] = (),
+    ) -> None:
+        """Say which model is open, which ones the menu offers, and which were opened before."""
+        shown = name, details, tuple(choices), tuple(recent)
         if shown == self._shown_model:
             return
         self._shown_model = shown
@@ -94,12 +107,20 @@ class TopBar(QWidget):
         self.model_menu.clear()
         self.model_menu.setToolTipsVisible(True)
         for choice in choices:
-            action = self.model_menu.addAction(f"{choice.name}: {choice.summary}")
-            action.setCheckable(True)
-            action.setChecked(choice.name == name)
-            action.triggered.connect(lambda _=False, spec=choice.spec: self.model_chosen.emit(spec))
+            self._offer(choice)
+        if recent:
+            self.model_menu.addSeparator()
+            heading = self.model_menu.addAction("Opened before")
+            heading.setEnabled(False)
+        for choice in recent:
+            self._offer(choice)
         self.model_menu.addSeparator()
-        self.model_menu.addAction("Open file or folder…").triggered.connect(self.open_requested)
+        for words, signal in (
+            ("Open a file…", self.file_requested),
+            ("Open a folder…", self.folder_requested),
+            ("Open by name from a model hub…", self.name_requested),
+        ):
+            self.model_menu.addAction(words).triggered.connect(signal)
 
     def set_prompt(self, text: str) -> None:
         """Put a text into the prompt field, without running it."""
@@ -188,6 +209,19 @@ class TopBar(QWidget):
         self.context.abandoned.connect(self._show_capacity)
         self.projector.clicked.connect(self.projector_toggled)
 
+    def _offer(self, choice: ModelChoice) -> None:
+        words = f"{choice.name}: {choice.summary}"
+        widest = self._style.px(WIDEST_CHOICE)
+        shown = self.model_menu.fontMetrics().elidedText(
+            words, Qt.TextElideMode.ElideMiddle, widest
+        )
+        action = self.model_menu.addAction(shown.replace("&", "&&"))
+        action.setToolTip(words)
+        action.setCheckable(True)
+        action.setChecked(choice.current)
+        action.setEnabled(not choice.missing)
+        action.triggered.connect(lambda: self.model_chosen.emit(choice.spec))
+
     def _drop(self, button: IconButton, menu: QMenu | None) -> None:
         if menu is not None:
             menu.popup(button.mapToGlobal(QPoint(0, button.height())))
@@ -248,6 +282,13 @@ class PlainField(QLineEdit):
             event.accept()
             return True
         return super().event(event)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Text may be dropped here; a file is for the window, which opens it."""
+        if event.mimeData().hasUrls():
+            event.ignore()
+        else:
+            super().dragEnterEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.key() == Qt.Key.Key_Escape:

@@ -102,6 +102,20 @@ def default_capacity(needs: Needs, available: int | None) -> int:
     return min(context, 1 << (most.bit_length() - 1)) if most else 1
 
 
+def require_cache(shape: ModelShape, positions: int, available: int | None) -> None:
+    """Refuse a context whose cache will not fit beside the model that is already there.
+
+    Raises:
+        NotEnoughMemory: with what it needs and what there is.
+    """
+    size = shape.cache_bytes(1, FLOAT32, positions)
+    if available is not None and size > available:
+        raise NotEnoughMemory(
+            f"a context of {positions:,} positions needs {format_bytes(size)} of cache, and "
+            f"{format_bytes(available)} of memory are available"
+        )
+
+
 def require_memory(needs: Needs, positions: int, available: int | None) -> None:
     """Refuse what will not fit, before any of it is read.
 

@@ -31,7 +31,10 @@ from decoder_gui.widgets.key_guard import KeyGuard
 from decoder_gui.widgets.shortcuts_dialog import ShortcutsDialog
 from decoder_gui.widgets.top_bar import ModelChoice, TopBar
 
-CHOICES = (ModelChoice("tiny", "tiny", "four words"), ModelChoice("stories", "stories", "trained"))
+CHOICES = (
+    ModelChoice("tiny", "tiny", "four words"),
+    ModelChoice("stories", "stories", "trained", current=True),
+)
 
 
 @pytest.fixture
@@ -61,9 +64,37 @@ def test_the_model_is_named_and_others_are_offered(bar: TopBar, qtbot: QtBot) ->
     with qtbot.waitSignal(bar.model_chosen) as chosen:
         actions[0].trigger()
     assert chosen.args == ["tiny"]
-    assert actions[-1].text() == "Open file or folder…"
-    with qtbot.waitSignal(bar.open_requested):
-        actions[-1].trigger()
+    for action, words, signal in (
+        (actions[-3], "Open a file…", bar.file_requested),
+        (actions[-2], "Open a folder…", bar.folder_requested),
+        (actions[-1], "Open by name from a model hub…", bar.name_requested),
+    ):
+        assert action.text() == words
+        with qtbot.waitSignal(signal):
+            action.trigger()
+
+
+def test_models_that_were_opened_before_are_offered_and_missing_ones_marked(
+    bar: TopBar, qtbot: QtBot
+) -> None:
+    long = "/models/" + "deeper/" * 40 + "a & b.gguf"
+    recent = (
+        ModelChoice(long, "a & b.gguf", f"in {long}", current=True),
+        ModelChoice("/gone/model", "model", "not there any more, was in /gone", missing=True),
+    )
+    bar.set_model("a & b", "llama", CHOICES, recent)
+    actions = {action.text().split(":")[0]: action for action in bar.model_menu.actions()}
+    assert not actions["Opened before"].isEnabled()
+    found, gone = actions["a && b.gguf"], actions["model"]
+    assert found.isChecked()
+    assert found.isEnabled()
+    assert "…" in found.text()
+    assert found.toolTip() == f"a & b.gguf: in {long}"
+    assert not gone.isEnabled()
+    assert "not there any more" in gone.text()
+    with qtbot.waitSignal(bar.model_chosen) as chosen:
+        found.trigger()
+    assert chosen.args == [long]
 
 
 def test_enter_runs_the_prompt_and_gives_the_keys_back(bar: TopBar, qtbot: QtBot) -> None:
