@@ -117,6 +117,10 @@ class TinyEngine:
     def activation(self) -> str:
         return "ReLU"
 
+    @property
+    def rotary(self) -> None:
+        return None
+
     def parameter(self, name: str) -> Array | None:
         """A coefficient by its canonical name, read-only; see :mod:`model.parameters`."""
         return tiny_parameter(self.weights, name)

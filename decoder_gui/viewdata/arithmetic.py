@@ -28,7 +28,13 @@ Doubles = NDArray[np.float64]
 ROUNDING = 64.0  # tolerance in units of the last place of the largest sum of magnitudes
 SPELLED_DIGITS = 6
 FIRST_TERMS, LARGEST_TERMS = 2, 2
-MODULES = ("arithmetic_attention", "arithmetic_positions", "arithmetic_sampling")
+MODULES = (
+    "arithmetic_attention",
+    "arithmetic_bends",
+    "arithmetic_positions",
+    "arithmetic_sampling",
+    "arithmetic_turns",
+)
 
 
 @dataclass(frozen=True)

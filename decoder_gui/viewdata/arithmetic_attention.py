@@ -25,6 +25,13 @@ def score(bench: Bench, cell: Cell) -> Worked:
     if key > cell.position:
         text = f"score[{key}] = -inf: key {key} comes after query {cell.position}, so it is masked"
         return Worked((text,), -math.inf, 1.0)
+    window = bench.operation.window
+    if window and key <= cell.position - window:
+        text = (
+            f"score[{key}] = -inf: query {cell.position} sees {plural(window, 'key')} up to its "
+            f"own, so key {key} is masked"
+        )
+        return Worked((text,), -math.inf, 1.0)
     q = bench.row(query_name, cell.position, cell.head)
     k = bench.row(key_name, key, _kv_head(bench, cell.head))
     total, size = dot(q, k)
@@ -106,12 +113,12 @@ def mixed_value(bench: Bench, cell: Cell) -> Worked:
 @derives("cache")
 def cached_row(bench: Bench, cell: Cell) -> Worked:
     """A number that goes into the cache as it is."""
-    name = "K" if cell.short == "attn.k" else "V"
+    name = "V" if cell.short == "attn.v" else "K"
     value = float(bench.row(cell.array, cell.position, cell.head)[cell.column])
     layer = bench.operation.layer
     text = (
         f"{name}[layer {layer}][head {cell.head}][position {cell.position}][{cell.column}] ← "
-        f"{name.lower()}[{cell.column}] = {bench.number(value)}"
+        f"{cell.short.removeprefix('attn.')}[{cell.column}] = {bench.number(value)}"
     )
     return Worked((text,), value, abs(value))
 

@@ -10,7 +10,6 @@ from decoder_gui.viewdata.arithmetic import (
     Bench,
     Cell,
     Doubles,
-    NoArithmetic,
     Worked,
     derives,
     dot,
@@ -22,7 +21,7 @@ MATRICES = {
     "attn.k": ("k", "n", "attn.W_K", "attn.b_K"),
     "attn.v": ("v", "n", "attn.W_V", "attn.b_V"),
     "attn.out": ("o", "z", "attn.W_O", "attn.b_O"),
-    "mlp.gate": ("gate", "m", "mlp.W_gate", "mlp.b_gate"),
+    "mlp.gate": ("e", "m", "mlp.W_gate", "mlp.b_gate"),
     "mlp.pre": ("h", "m", "mlp.W_in", "mlp.b_in"),
     "mlp.out": ("f", "g", "mlp.W_out", "mlp.b_out"),
     "logits": ("logit", "y", "unembed.W_U", "unembed.b_U"),
@@ -46,7 +45,7 @@ def table_row(bench: Bench, cell: Cell) -> Worked:
 
 @derives("resid_pre", "resid_mid", "resid_post")
 def residual_sum(bench: Bench, cell: Cell) -> Worked:
-    """The stream plus an update, or the token's row plus the position's."""
+    """The stream plus its updates, or the token's row plus the position's, if it has one."""
     i, number = cell.column, bench.number
     if bench.operation.inputs:
         names = bench.operation.inputs
@@ -54,15 +53,23 @@ def residual_sum(bench: Bench, cell: Cell) -> Worked:
     else:
         names = tuple(name for name in bench.operation.outputs if name != cell.array)
         token = bench.moment.trace.token_ids[cell.position]
-        symbols = (f"E[token {token}]", f"P[position {cell.position}]")
+        symbols = (f"E[token {token}]", f"P[position {cell.position}]")[: len(names)]
     terms = [float(bench.row(name, cell.position)[i]) for name in names]
     result = math.fsum(terms) if all(map(math.isfinite, terms)) else sum(terms)
     left = short_name(cell.array)
-    text = (
-        f"{left}[{i}] = {' + '.join(f'{symbol}[{i}]' for symbol in symbols)} = "
-        f"{bench.sum_text(terms)} = {number(result)}"
-    )
-    return Worked((text,), result, sum(map(abs, terms)))
+    text = f"{left}[{i}] = {' + '.join(f'{symbol}[{i}]' for symbol in symbols)} = "
+    if len(terms) > 1:
+        text += f"{bench.sum_text(terms)} = "
+    return Worked((text + number(result),), result, sum(map(abs, terms)))
+
+
+@derives("attn.q_norm", "attn.k_norm")
+def head_norm(bench: Bench, cell: Cell) -> Worked:
+    """One coordinate of a query or a key brought to the size that scores are made of."""
+    name = bench.operation.inputs[bench.operation.outputs.index(cell.array)]
+    x = bench.row(name, cell.position, cell.head)
+    gain = _element(bench, f"{cell.array}.w", cell.column, 1.0)
+    return _rms_norm(bench, cell, x, bench.weights.norm_epsilon, gain)
 
 
 @derives("ln1", "ln2", "ln_final")
@@ -153,34 +160,6 @@ def matrix_column(bench: Bench, cell: Cell) -> Worked:
         f"{bench.factor(added)} = {bench.number(result)}"
     )
     return Worked((text, f"Σ = {products}"), result, size + abs(added))
-
-
-@derives("mlp.post")
-def bend(bench: Bench, cell: Cell) -> Worked:
-    """The activation function of one number."""
-    if len(bench.operation.inputs) != 1:
-        raise NoArithmetic("the arithmetic of a gated MLP is not written down")
-    value = float(bench.row(bench.operation.inputs[0], cell.position)[cell.column])
-    number, factor, i = bench.number, bench.factor, cell.column
-    kind = bench.weights.activation
-    if kind == "ReLU":
-        result = max(value, 0.0)
-        return Worked(
-            (f"g[{i}] = max(h[{i}], 0) = max({number(value)}, 0) = {number(result)}",),
-            result,
-            abs(value),
-        )
-    if kind != "GELU":
-        raise NoArithmetic(f"the arithmetic of {kind} is not written down")
-    inner = math.sqrt(2.0 / math.pi) * (value + 0.044715 * value**3)
-    bent = math.tanh(inner)
-    result = 0.5 * value * (1.0 + bent)
-    lines = (
-        f"g[{i}] = h/2 × (1 + tanh(√(2/π) × (h + 0.044715 h³))) = {number(value / 2)} × "
-        f"(1 + {factor(bent)}) = {number(result)}",
-        f"tanh({number(inner)}) = {number(bent)} with h[{i}] = {number(value)}",
-    )
-    return Worked(lines, result, abs(value))
 
 
 def _element(bench: Bench, name: str, index: int, absent: float) -> float:

@@ -30,7 +30,7 @@ class CellState(Enum):
     WEIGHT = "weight"
     LEAK = "leak"  # a weight on a later key
     NOT_FINITE = "not finite"
-    MASKED = "masked"  # a later key, and no weight on it
+    MASKED = "masked"  # a later key, or one before the window, and no weight on it
     NOT_YET = "not computed yet"
     NOT_KEPT = "not kept"
 
@@ -82,6 +82,7 @@ class AttentionView:
 
     Attributes:
         positions: number of rows and columns: up to the end of the step in hand.
+        window: keys that a query of this layer sees, its own included; 0 is all earlier ones.
         weights: (positions, positions) float32, row = query, column = key; 0 where there is none.
         rows: per query its weights exactly as recorded, (keys,), or None.
         rows_computed: rows from there on do not exist yet at the cursor; None before it means
@@ -104,6 +105,7 @@ class AttentionView:
     layers: int
     heads: int
     positions: int
+    window: int
     labels: tuple[TokenLabel, ...]
     weights: NDArray[np.float32]
     rows: tuple[Array | None, ...]
@@ -135,6 +137,8 @@ class AttentionView:
             return CellState.MASKED
         if not np.isfinite(row[key]):
             return CellState.NOT_FINITE
+        if self.window and key <= query - self.window and not self.codes[query, key]:
+            return CellState.MASKED
         if key <= query:
             return CellState.WEIGHT
         return CellState.LEAK if self.codes[query, key] else CellState.MASKED
@@ -171,7 +175,8 @@ class AttentionView:
             number = (format_value(weight), Emphasis.NUMBER)
             return *subject, (words, Emphasis.PLAIN), *self._token(key), number
         if state is CellState.MASKED:
-            return *subject, ("does not see the later", Emphasis.PLAIN), *self._token(key)
+            words = "does not see the later" if key > query else "no longer sees"
+            return *subject, (words, Emphasis.PLAIN), *self._token(key)
         missing = "not kept" if state is CellState.NOT_KEPT else "not computed yet"
         return *subject, (f"weights in block {self.layer} {missing}", Emphasis.PLAIN)
 
@@ -240,6 +245,7 @@ def build_attention(
         layers=shape.depth,
         heads=shape.num_heads,
         positions=positions,
+        window=shape.window(layer),
         labels=labels,
         weights=weights,
         rows=rows,
@@ -283,7 +289,7 @@ def _compose(
         weights[step.first : step.last, : square.shape[1]] = square
         rows[step.first : step.last] = list(square)
     weights.flags.writeable = False
-    codes = encode(weights)
+    codes = encode(weights, window=moment.trace.shape.window(layer))
     # The newest row is what is looked at, then the prompt, then the rest backwards.
     order = sorted(not_kept, key=lambda index: (index not in (not_kept[-1], 0), -index))
     return tuple(rows), weights, _blank(codes, rows), tuple(order)

@@ -35,10 +35,11 @@ THUMBNAIL_SIDE = 64
 PARTIALS_KEPT = 2048
 
 
-def encode(weights: Array, first: int = 0) -> Codes:
+def encode(weights: Array, first: int = 0, window: int = 0) -> Codes:
     """Codes of attention weights (..., rows, keys); ``first`` is the position of row 0.
 
-    What is above the diagonal is masked and gets no colour, unless it is a leak.
+    What is above the diagonal, or before a window of that many keys (0: none), is masked and gets
+    no colour, unless it is a leak.
     """
     with np.errstate(invalid="ignore"):
         scaled = np.clip(weights, 0.0, 1.0) * STEPS + 1.5
@@ -48,6 +49,9 @@ def encode(weights: Array, first: int = 0) -> Codes:
     if first + 1 < keys:
         later = np.arange(keys) > np.arange(first, first + rows)[:, np.newaxis]
         codes[later & (weights <= LEAK_TOLERANCE)] = NOTHING
+    if window and window < first + rows:
+        newest_hidden = np.arange(first, first + rows)[:, np.newaxis] - window
+        codes[(np.arange(keys) <= newest_hidden) & (weights <= LEAK_TOLERANCE)] = NOTHING
     return codes
 
 
@@ -286,8 +290,8 @@ class PatternStore:
         pattern = self.pattern(moment, step, layer)
         if pattern is None:
             return
-        first = self._steps[step].first
-        _merge(pictures.cells[layer], encode(pattern, first), first, factor)
+        first, window = self._steps[step].first, moment.trace.shape.window(layer)
+        _merge(pictures.cells[layer], encode(pattern, first, window), first, factor)
         pictures.filled.add((step, layer))
         pictures.bottom[layer] = max(pictures.bottom[layer], self._steps[step].last)
 
@@ -320,7 +324,8 @@ class PatternStore:
             gathered[:, top : top + part.shape[1], : part.shape[2]] = part
         if gathered is None:
             return np.zeros((moment.trace.shape.num_heads, 1), np.uint8)
-        found = shrink(encode(gathered, first), factor)[:, 0]
+        window = moment.trace.shape.window(layer)
+        found = shrink(encode(gathered, first, window), factor)[:, 0]
         if complete:
             if len(pictures.partial) >= PARTIALS_KEPT:
                 pictures.partial.clear()

@@ -48,6 +48,7 @@ def _read_matrix(scene: Scene, view: AttentionView, layer: int) -> None:
     count = scene.step.last
     ledger.line("the title", view.title, layer, head)
     ledger.same("the number of positions", view.positions, count)
+    ledger.same("the window", view.window, scene.record.trace.shape.window(layer))
     ledger.same("the first row of this step", view.newest, scene.step.first)
     rows: list[Array | None] = [None] * count
     weights = np.zeros((count, count), np.float32)
@@ -61,7 +62,8 @@ def _read_matrix(scene: Scene, view: AttentionView, layer: int) -> None:
             square = pattern[head]
             rows[step.first : step.last] = list(square)
             weights[step.first : step.last, : square.shape[1]] = square
-            colours[step.first : step.last, : square.shape[1]] = _colours(square, step.first)
+            coloured = _colours(scene, layer, square, step.first)
+            colours[step.first : step.last, : square.shape[1]] = coloured
     ledger.same("the rows that exist", view.rows_computed, existing)
     ledger.array("weight", view.weights, weights)
     ledger.codes("colour", view.codes, colours)
@@ -86,19 +88,20 @@ def _places(scene: Scene, count: int) -> list[int]:
     return sorted({max(0, first - 1), count - 1, (7 * scene.index) % count})
 
 
-def _colours(square: Array, first: int) -> Doubles:
+def _colours(scene: Scene, layer: int, square: Array, first: int) -> Doubles:
     """Weights of a pattern (..., row, key) as far as they are coloured, elsewhere -1."""
     rows, keys = square.shape[-2:]
-    later = np.arange(keys) > np.arange(first, first + rows)[:, np.newaxis]
+    behind = np.arange(first, first + rows)[:, np.newaxis] - np.arange(keys)
+    hidden = (behind < 0) | (behind >= (scene.record.trace.shape.window(layer) or np.inf))
     with np.errstate(invalid="ignore"):
-        absent = ~np.isfinite(square) | (later & ~(square > LEAK))
+        absent = ~np.isfinite(square) | (hidden & ~(square > LEAK))
     return np.where(absent, -1.0, square.astype(np.float64))
 
 
 def _state(
-    query: int, key: int, row: Array | None, existing: int
+    query: int, key: int, row: Array | None, existing: int, window: int
 ) -> tuple[CellState, float | None]:
-    """What there is of a cell, and its weight if it is one."""
+    """What there is of a cell, and its weight if it is one; ``window`` 0 is none."""
     if row is None:
         return (CellState.NOT_KEPT if query < existing else CellState.NOT_YET), None
     if key >= len(row):
@@ -106,6 +109,8 @@ def _state(
     weight = float(row[key])
     if not math.isfinite(weight):
         return CellState.NOT_FINITE, weight
+    if window and query - key >= window and not weight > LEAK:
+        return CellState.MASKED, None
     if key <= query:
         return CellState.WEIGHT, weight
     return (CellState.LEAK, weight) if weight > LEAK else (CellState.MASKED, None)
@@ -116,7 +121,7 @@ def _read_cell(
 ) -> None:
     ledger, what = scene.ledger, f"query {query} and key {key}"
     readout = view.readout(query, key)
-    state, weight = _state(query, key, row, existing)
+    state, weight = _state(query, key, row, existing, view.window)
     ledger.same(f"the state of {what}", readout.state, state)
     places = [part for part, kind in readout.headline if kind is Emphasis.POSITION]
     ledger.line(f"the positions of {what}", " ".join(places), *((query, key)[: len(places)]))
@@ -181,7 +186,7 @@ def _read_mosaic(scene: Scene, view: AttentionView, patterns: Patterns) -> None:
     whole = np.full((shape.depth, side, shape.num_heads, side), -1.0)
     for at, step, pattern in patterns:
         assert pattern is not None
-        colours = _colours(pattern, step.first).transpose(1, 0, 2)
+        colours = _colours(scene, at, pattern, step.first).transpose(1, 0, 2)
         whole[at, step.first : step.last, :, : colours.shape[2]] = colours
     blocks = whole.reshape(
         shape.depth, side // view.factor, view.factor, shape.num_heads, -1, view.factor
@@ -353,7 +358,8 @@ def _work_out(scene: Scene, view: ValuesView, column: int) -> _Again | None:
     assert cell is not None
     if operation.kind not in (Kind.SCORES, Kind.PATTERN, Kind.RESIDUAL):
         return None
-    found = [scene.row(name, cell.position) for name in operation.inputs[:2]]
+    read = operation.inputs if operation.kind is Kind.RESIDUAL else operation.inputs[:2]
+    found = [scene.row(name, cell.position) for name in read]
     operands = [np.asarray(each, np.float64) for each in found if each is not None]
     if len(operands) < len(found):
         return None
@@ -373,7 +379,9 @@ def _work_out(scene: Scene, view: ValuesView, column: int) -> _Again | None:
 
 def _score(scene: Scene, query: Doubles, cell: Cell, column: int) -> _Again | None:
     shape = scene.record.trace.shape
-    key = scene.row(scene.operation.inputs[1], column) if column <= cell.position else None
+    window = scene.operation.window or cell.position + 1
+    seen = cell.position - window < column <= cell.position
+    key = scene.row(scene.operation.inputs[1], column) if seen else None
     if key is None or cell.head is None:
         return None
     narrow = np.asarray(key[cell.head * shape.kv_heads // shape.num_heads], np.float64)

@@ -115,22 +115,28 @@ def _shape(scene: Scene, index: int) -> tuple[int, ...]:
         return ()
     if operation.kind is Kind.CACHE:
         return _span(step.first, step.last)
-    several = operation.kind is Kind.QKV
-    arrays = [
-        scene.record.trace.array(step.index, name)
-        for name in (operation.outputs if several else operation.outputs[:1])
+    several = operation.kind in (Kind.QKV, Kind.ROTARY, Kind.NORM) and len(operation.outputs) > 1
+    names = operation.outputs if several else operation.outputs[:1]
+    arrays = [(name, scene.record.trace.array(step.index, name)) for name in names]
+    shapes = [
+        _expected(scene, index, name) if array is None else array.shape[1:]
+        for name, array in arrays
     ]
-    shapes = [_expected(scene, index) if a is None else a.shape[1:] for a in arrays]
     if several and len(set(shapes)) == 1:
         return (len(shapes), *shapes[0])
     return tuple(size for each in shapes for size in each)
 
 
-def _expected(scene: Scene, index: int) -> tuple[int, ...]:
+KV_ARRAYS = ("attn.k", "attn.v", "attn.k_norm", "attn.rot_k")
+"""Endings of the arrays that have a row for each key/value head."""
+
+
+def _expected(scene: Scene, index: int, name: str) -> tuple[int, ...]:
     """The shape of an array that was not kept: that of the same operation in another block."""
     like = scene.record.operations[index]
     step, shape = scene.step, scene.record.trace.shape
-    sizes = {"pos": len(step.token_ids), "key": step.last, "head": shape.num_heads}
+    sizes = {"pos": len(step.token_ids), "key": step.last}
+    sizes["head"] = shape.kv_heads if name.endswith(KV_ARRAYS) else shape.num_heads
     sizes |= {"d_head": shape.head_dim, "d_model": shape.model_dim, "d_mlp": shape.mlp_dim}
     return tuple(sizes[axis] for axis in like.axes[1:])
 
@@ -263,11 +269,14 @@ def _flop(scene: Scene, first: int, last: int) -> int:
     """Multiplications and additions of one pass, summed over its positions one by one."""
     shape = scene.record.trace.shape
     wide, narrow = shape.num_heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    matrices = 2 * shape.model_dim * (wide + narrow + narrow + wide + 2 * shape.mlp_dim)
-    count = last - first
-    seen = sum(range(first + 1, last + 1))
-    block = matrices * count + 2 * 2 * wide * seen
-    return shape.depth * block + 2 * shape.model_dim * shape.vocabulary
+    mlp = (shape.mlp_dim,) * (3 if shape.gated else 2)
+    matrices = 2 * shape.model_dim * sum((wide, narrow, narrow, wide, *mlp))
+    total = 2 * shape.model_dim * shape.vocabulary
+    for layer in range(shape.depth):
+        window = shape.window(layer) or last
+        seen = sum(min(position + 1, window) for position in range(first, last))
+        total += matrices * (last - first) + 2 * 2 * wide * seen
+    return total
 
 
 @reads("token strip", Kind.LOGITS)

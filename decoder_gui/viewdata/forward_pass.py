@@ -148,7 +148,7 @@ def _detail(moment: Moment, step: Step, operation: Operation) -> str:
         return f"pos {format_positions(step.first, step.last)}"
     if operation.kind is Kind.SAMPLE:
         return "token"
-    if operation.kind is not Kind.QKV:
+    if operation.kind in (Kind.EMBED, Kind.RESIDUAL) or len(operation.outputs) == 1:
         return format_shape(_shape(moment, step, operation, operation.outputs[0]))
     shapes = [format_shape(_shape(moment, step, operation, name)) for name in operation.outputs]
     if len(set(shapes)) == 1:
@@ -161,7 +161,7 @@ def _shape(moment: Moment, step: Step, operation: Operation, name: str) -> tuple
     if held is not None:
         return held.shape[1:]
     shape = moment.model.shape
-    narrow = name.endswith((".attn.k", ".attn.v", ".attn.rot_k"))
+    narrow = name.endswith((".attn.k", ".attn.v", ".attn.k_norm", ".attn.rot_k"))
     sizes = {
         "pos": len(step.token_ids),
         "key": step.last,

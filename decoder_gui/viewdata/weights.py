@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from model.engine import Array
+from model.rotary import Rotary
 
 
 @runtime_checkable
@@ -23,7 +24,12 @@ class Weights(Protocol):
 
     @property
     def activation(self) -> str:
-        """``GELU`` (the tanh form) or ``ReLU``."""
+        """``GELU`` (the tanh form), ``exact GELU``, ``SiLU`` or ``ReLU``."""
+        ...
+
+    @property
+    def rotary(self) -> Rotary | None:
+        """How queries and keys are turned; None where positions are a table."""
         ...
 
     def parameter(self, name: str) -> Array | None:

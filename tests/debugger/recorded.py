@@ -11,11 +11,14 @@ from decoder_gui.debugger.library import open_model
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import TRACE_BUDGET, Session
 from decoder_gui.viewdata.moment import ModelInfo, Moment, Selection, build_moment
-from model.checkpoints import LoadedModel
+from model.checkpoints import LoadedModel, open_checkpoint
 from model.random_model import random_decoder
 from model.sampling import SamplingConfig
 from model.shape import ModelShape
 from model.tokenizers import IdTokenizer
+
+GOLDEN = Path(__file__).parent.parent / "model" / "golden"
+FAMILIES = ("gpt_neox", "gpt_neox_serial", "llama", "llama_yarn", "mistral", "qwen2", "qwen3")
 
 SHAPE = ModelShape(depth=2, model_dim=24, num_heads=3, context_length=16, vocabulary=40)
 
@@ -30,6 +33,12 @@ def random_loaded(shape: ModelShape = SHAPE) -> LoadedModel:
         tokenizer=IdTokenizer(shape.vocabulary, "this model has no tokenizer"),
         path=Path("random"),
     )
+
+
+@cache
+def family_loaded(name: str) -> LoadedModel:
+    """A small random model of another family, from the golden folders."""
+    return open_checkpoint(GOLDEN / name)
 
 
 def tiny_loaded() -> LoadedModel:

@@ -43,7 +43,7 @@ from model.operations import Kind
 from model.sampling import SamplingConfig
 from model.tiny_engine import TinyEngine
 from model.trace import Trace
-from tests.debugger.recorded import SHAPE, random_loaded, record
+from tests.debugger.recorded import FAMILIES, SHAPE, family_loaded, random_loaded, record
 
 PANELS = {
     "forward pass",
@@ -84,6 +84,13 @@ def test_it_is_one_of_the_checks() -> None:
     (result,) = run_checks(small(), ["display"])
     assert result.holds, result.detail
     assert result == display(small())
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_it_holds_on_every_family(name: str) -> None:
+    ids = (3, 1, 4, 1, 5, 9, 2, 6)
+    result = display(Subject.under(family_loaded(name).engine, ids, continuation=3))
+    assert result.holds, result.detail
 
 
 def test_every_panel_is_read_at_every_operation_of_the_last_step() -> None:
