@@ -15,6 +15,7 @@ from decoder_gui.main_window import MainWindow
 from decoder_gui.waiting import wait_until
 from model.errors import DecoderError
 from model.faults import find_fault
+from model.tokenizers import prompt_text
 
 SETTLING_TURNS = 12  # of the event loop: layout, lazily made plots, deferred repaints
 
@@ -81,7 +82,7 @@ def _start(context: AppContext, run: RunOptions) -> None:
         if model is None:
             raise Refused("the model could not be opened")
         if run.prompt_ids is not None:
-            context.prompt = model.tokenizer.decode(list(run.prompt_ids))
+            context.prompt = prompt_text(model.tokenizer, run.prompt_ids)
             context.prefill_ids(list(run.prompt_ids), tokens=run.tokens or 0)
         else:
             prompt = run.prompt

@@ -83,7 +83,7 @@ class _FastTokenizer(ABC):
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text that the tokens spell; see :class:`model.tokenizers.Tokenizer`."""
-        return b"".join(self._spelt(ids)).decode("utf-8", "replace")
+        return self._spelt(ids).decode("utf-8", "replace")
 
     def piece(self, token_id: int) -> Piece:
         """One token by itself; never fails."""
@@ -100,8 +100,8 @@ class _FastTokenizer(ABC):
     def _bytes_of(self, token: str) -> bytes:
         """What an ordinary token spells."""
 
-    def _spelt(self, ids: Sequence[int]) -> list[bytes]:
-        return [self.piece(token_id).raw for token_id in ids]
+    def _spelt(self, ids: Sequence[int]) -> bytes:
+        return b"".join(self.piece(token_id).raw for token_id in ids)
 
     def _written(self, text: str) -> str:
         """A text as its tokens will spell it."""
@@ -197,12 +197,9 @@ class SentencePieceTokenizer(_FastTokenizer):
             return bytes([int(single[1], 16)])
         return token.replace(SPACE, " ").encode("utf-8")
 
-    def _spelt(self, ids: Sequence[int]) -> list[bytes]:
+    def _spelt(self, ids: Sequence[int]) -> bytes:
         spelt = super()._spelt(ids)
-        first = next((i for i, token_id in enumerate(ids) if token_id not in self._added), None)
-        if self._prefixed and first is not None:
-            spelt[first] = spelt[first].removeprefix(b" ")
-        return spelt
+        return spelt.removeprefix(b" ") if self._prefixed else spelt
 
     def _written(self, text: str) -> str:
         return super()._written(text).replace(SPACE, " ")

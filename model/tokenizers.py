@@ -182,6 +182,12 @@ def encode_prompt(tokenizer: Tokenizer, text: str) -> list[int]:
     return [*tokenizer.front_ids, *tokenizer.encode(text)]
 
 
+def prompt_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The text of a prompt, without what :func:`encode_prompt` would put in front of it again."""
+    front = len(tokenizer.front_ids)
+    return tokenizer.decode(ids[front:] if tuple(ids[:front]) == tokenizer.front_ids else ids)
+
+
 def cut_front(
     tokenizer: Tokenizer, ids: Sequence[int], capacity: int
 ) -> tuple[list[int], list[int]]:
