@@ -13,6 +13,7 @@ from PySide6.QtGui import (
     QImage,
     QKeyEvent,
     QMouseEvent,
+    QMoveEvent,
     QPainter,
     QPaintEvent,
     QPen,
@@ -177,7 +178,7 @@ class HeadGrid(QWidget):
         painter.fillRect(event.rect(), style.colour("panel"))
         if view is None:
             return
-        self._labels(painter, view)
+        self._number_layers(painter, view)
         painter.setPen(style.colour("border"))
         for layer in range(view.layers):
             row = self._row(layer)
@@ -190,6 +191,7 @@ class HeadGrid(QWidget):
         reach = style.px(2)
         chosen = grid.thumbnail(view.layer, view.head)
         painter.drawRect(chosen.adjusted(-reach, -reach, reach, reach))
+        self._number_heads(painter, view)
         if self.hasFocus():
             painter.setPen(QPen(style.colour("accent"), style.px(1), Qt.PenStyle.DotLine))
             painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
@@ -199,21 +201,40 @@ class HeadGrid(QWidget):
         heads = 0 if self._view is None else self._view.heads
         return self._grid.thumbnail(layer, 0).united(self._grid.thumbnail(layer, heads - 1))
 
-    def _labels(self, painter: QPainter, view: AttentionView) -> None:
-        grid, style = self._grid, self._style
-        faint, text = style.colour("faint"), style.colour("text")
+    def _number_heads(self, painter: QPainter, view: AttentionView) -> None:
+        """Numbers of the heads, over whatever was scrolled to the top."""
+        strip, style = self._strip(), self._style
+        painter.fillRect(strip, style.colour("panel"))
         painter.setFont(style.font(Face.MONO_TINY))
         for head in range(view.heads):
-            box = grid.thumbnail(0, head)
-            painter.setPen(text if head == view.head else faint)
-            where = QRect(box.left(), 0, box.width(), grid.top)
+            box = self._grid.thumbnail(0, head)
+            painter.setPen(style.colour("text" if head == view.head else "faint"))
+            where = QRect(box.left(), strip.top(), box.width(), strip.height())
             painter.drawText(where, Qt.AlignmentFlag.AlignHCenter, str(head))
+
+    def _number_layers(self, painter: QPainter, view: AttentionView) -> None:
+        grid, style = self._grid, self._style
+        painter.setFont(style.font(Face.MONO_TINY))
         right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         for layer in range(view.layers):
             box = grid.thumbnail(layer, 0)
-            painter.setPen(text if layer == view.layer else faint)
+            painter.setPen(style.colour("text" if layer == view.layer else "faint"))
             where = QRect(0, box.top(), grid.left - style.px(5), box.height())
             painter.drawText(where, right, str(layer))
+
+    def _strip(self) -> QRect:
+        """Where the heads' numbers stand: above the thumbnails, or at the edge of the scroll area.
+
+        Two pixels stay free for the outline of the first row.
+        """
+        height = self._grid.top - self._style.px(2)
+        return QRect(0, max(0, -self.y()), self.width(), height)
+
+    def moveEvent(self, event: QMoveEvent) -> None:
+        """Scrolled: the strip of numbers stays where it is on screen."""
+        strip = self._strip()
+        self.update(strip)
+        self.update(strip.translated(0, self.y() - event.oldPos().y()))
 
     def _paint_row(self, painter: QPainter, view: AttentionView, layer: int) -> None:
         row = QRectF(self._row(layer))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PySide6.QtCore import QPoint, QPointF, QRectF, Qt
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
@@ -346,7 +346,7 @@ def test_the_chosen_head_of_a_deep_model_is_in_sight(qtbot: QtBot) -> None:
     column.resize(300, 420)
     qtbot.addWidget(column)
     column.show()
-    store = PatternStore()
+    store, numbers = PatternStore(), None
     for layer in (19, 0, 11):
         moment = moment_of(loaded, run, 0, f"blocks.{layer}.attn.pattern")
         column.set_heads(build_attention(moment, store))
@@ -355,6 +355,14 @@ def test_the_chosen_head_of_a_deep_model_is_in_sight(qtbot: QtBot) -> None:
         inside = column.grid.visibleRegion().boundingRect()
         assert inside.height() < column.grid.height()
         assert inside.contains(column.grid.thumbnail_rect(layer, 0))
+        # The heads' numbers stay at the top, and the thumbnails begin below them.
+        bar = column.scroll_area.verticalScrollBar()
+        assert (bar.value() > 0) == (layer > 0)
+        last = column.grid.thumbnail_rect(0, 2)  # within the dotted line of the focus
+        row = QRect(1, 1, last.right(), last.top() - 4)
+        tops = picture(column.scroll_area.viewport()).copy(row)
+        assert numbers is None or tops == numbers
+        numbers = tops
 
 
 def test_the_gap_between_thumbnails_is_no_head(panel: AttentionPanel) -> None:
