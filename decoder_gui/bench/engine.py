@@ -123,6 +123,7 @@ class BareProducts:
 
         weights = decoder.weights
         narrow, wide = numbers(queries, shape.model_dim), numbers(queries, shape.mlp_dim)
+        attended = numbers(queries, shape.num_heads * shape.head_dim)
         self._products: list[tuple[Floats, Floats, Floats]] = []
         results: dict[tuple[int, ...], Floats] = {}
 
@@ -131,11 +132,13 @@ class BareProducts:
             result = results.setdefault(size, np.empty(size, dtype=np.float32))
             self._products.append((left, right, result))
 
-        for block in weights.blocks:
+        for layer, block in enumerate(weights.blocks):
             product(narrow, block.qkv_weight)
-            for left, right in _attention_products(decoder, queries, keys, numbers):
+            for left, right in _attention_products(decoder, layer, queries, keys, numbers):
                 product(left, right)
-            product(narrow, block.out_weight)
+            product(attended, block.out_weight)
+            if block.gate_weight is not None:
+                product(narrow, block.gate_weight)
             product(narrow, block.up_weight)
             product(wide, block.down_weight)
         product(narrow[-1:], weights.unembedding.T)
@@ -152,15 +155,22 @@ class BareProducts:
 
 
 def _attention_products(
-    decoder: Decoder, queries: int, keys: int, numbers: Callable[..., Floats]
+    decoder: Decoder, layer: int, queries: int, keys: int, numbers: Callable[..., Floats]
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Scores and weighted values, for the blocks of queries that the engine takes."""
-    heads, width = decoder.shape.num_heads, decoder.shape.head_dim
-    history = numbers(heads, keys, width)
-    for block in query_blocks(queries, keys):
-        seen = history[:, : block.seen]
-        yield numbers(heads, block.stop - block.start, width), seen.swapaxes(-1, -2)
-        yield numbers(heads, block.stop - block.start, block.seen), seen
+    """Scores and weighted values, for the blocks of queries that the engine takes.
+
+    Query heads that share a key/value head are computed as the engine does it: as rows of one
+    product for a single query, otherwise with the shared factor broadcast over them.
+    """
+    shape = decoder.shape
+    kv_heads, width = shape.kv_heads, shape.head_dim
+    group = shape.num_heads // kv_heads
+    history = numbers(kv_heads, 1, keys, width)
+    for block in query_blocks(queries, keys, window=shape.window(layer)):
+        seen, count = history[:, :, block.low : block.seen], block.stop - block.start
+        front = (kv_heads, 1, group) if count == 1 else (kv_heads, group, count)
+        yield numbers(*front, width), seen.swapaxes(-1, -2)
+        yield numbers(*front, seen.shape[2]), seen
 
 
 def _rounds(works: tuple[Callable[[], object], ...], rounds: int) -> list[tuple[float, ...]]:

@@ -65,8 +65,7 @@ def _decoded(subject: Subject, name: str) -> Iterator[Observation]:
 
 def _given(array: Array, table: Array, name: str) -> str:
     """Which row of the table an array is, in words."""
-    if name == TABLE:
-        equal = np.flatnonzero((table == array[0]).all(axis=-1))
-        if len(equal):
-            return f"position {equal[0]}"
-    return "a position that is none of this run's"
+    if name == ROTATED:  # what a key would be at another position is in no row of the table
+        return "another position than its own"
+    equal = np.flatnonzero((table == array[0]).all(axis=-1))
+    return f"position {equal[0]}" if len(equal) else "a position that is none of this run's"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from decoder_gui.bench.engine import BareProducts, measure_engine, record_all
-from model.random_model import random_decoder
+from model.blueprint import Blueprint
+from model.random_model import llama_blueprint, random_decoder
 from model.shape import ModelShape
 
 SHAPE = ModelShape(depth=2, model_dim=12, num_heads=3, context_length=300, vocabulary=40)
+SHARED = replace(SHAPE, kv_heads=1, gated=True)
 
 
 def test_every_figure_is_a_positive_number_and_words_say_what_is_timed() -> None:
@@ -25,9 +27,12 @@ def test_every_figure_is_a_positive_number_and_words_say_what_is_timed() -> None
     assert any("position 29" in line for line in said)
 
 
+@pytest.mark.parametrize("sizes", [SHAPE, llama_blueprint(SHARED)], ids=["gpt2", "llama"])
 @pytest.mark.parametrize(("queries", "keys"), [(1, 30), (30, 30), (200, 200)])
-def test_the_bare_products_are_those_of_a_pass(queries: int, keys: int) -> None:
-    decoder = random_decoder(SHAPE)
+def test_the_bare_products_are_those_of_a_pass(
+    sizes: ModelShape | Blueprint, queries: int, keys: int
+) -> None:
+    decoder = random_decoder(sizes)
     cache = decoder.new_cache()
     ids = np.random.default_rng(0).integers(0, 40, (1, keys))
     if queries < keys:
@@ -39,9 +44,9 @@ def test_the_bare_products_are_those_of_a_pass(queries: int, keys: int) -> None:
         for name, array in activations.arrays.items()
     }
     weights = sum(
-        getattr(block, f"{name}_weight").size
-        for block in decoder.weights.blocks
-        for name in ("qkv", "out", "up", "down")
+        array.size
+        for name, array in decoder.weights.named()
+        if name.startswith("blocks.") and name.endswith("_weight")
     )
     visible = sum(
         int(np.isfinite(arrays[f"blocks.{layer}.attn.scores"]).sum()) for layer in range(2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,13 +32,14 @@ SHARED = ModelShape(
     head_dim=3,
     mlp_dim=8,
 )
+GATED = replace(SHARED, gated=True, windows=(0, 3))
 
 
 def counted(shape: ModelShape, first: int, count: int) -> int:
     """The same FLOPs, counted one product at a time."""
     queries, keys = shape.num_heads * shape.head_dim, shape.kv_heads * shape.head_dim
     flops = 0
-    for _ in range(shape.depth):
+    for layer in range(shape.depth):
         for position in range(first, first + count):
             for inputs, outputs in (
                 (shape.model_dim, queries),
@@ -45,14 +48,21 @@ def counted(shape: ModelShape, first: int, count: int) -> int:
                 (queries, shape.model_dim),
                 (shape.model_dim, shape.mlp_dim),
                 (shape.mlp_dim, shape.model_dim),
+                *([(shape.model_dim, shape.mlp_dim)] if shape.gated else []),
             ):
                 flops += 2 * inputs * outputs
-            for _key in range(position + 1):
+            for key in range(position + 1):
+                if (
+                    shape.windows
+                    and shape.windows[layer]
+                    and position - key >= shape.windows[layer]
+                ):
+                    continue
                 flops += shape.num_heads * (2 * shape.head_dim + 2 * shape.head_dim)
     return flops + (2 * shape.model_dim * shape.vocabulary if count else 0)
 
 
-@pytest.mark.parametrize("shape", [SMALL, SHARED])
+@pytest.mark.parametrize("shape", [SMALL, SHARED, GATED])
 @given(first=st.integers(0, 8), count=st.integers(0, 8))
 def test_flops_are_those_of_the_products(shape: ModelShape, first: int, count: int) -> None:
     assert flops_cached(shape, first, count) == counted(shape, first, count)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from model import tiny
 from model.parameters import _TINY
-from model.random_model import random_decoder
+from model.random_model import llama_blueprint, random_decoder
 from model.shape import ModelShape
 from model.tiny_engine import TinyEngine
 
@@ -37,6 +38,33 @@ def test_shapes_and_no_writing(name: str, shape: tuple[int, ...]) -> None:
     assert array is not None
     assert array.shape == shape
     assert not array.flags.writeable
+
+
+def test_shared_heads_gates_and_head_norms() -> None:
+    shape = replace(SHAPE, num_heads=6, kv_heads=2, head_dim=4, mlp_dim=10, gated=True)
+    engine = random_decoder(replace(llama_blueprint(shape), qk_norm=True, qkv_bias=True))
+    shapes = {
+        "attn.W_Q": (6, 12, 4),
+        "attn.W_K": (2, 12, 4),
+        "attn.W_V": (2, 12, 4),
+        "attn.b_K": (2, 4),
+        "attn.W_O": (6, 4, 12),
+        "attn.q_norm.w": (4,),
+        "attn.k_norm.w": (4,),
+        "mlp.W_gate": (12, 10),
+        "mlp.W_in": (12, 10),
+        "mlp.W_out": (10, 12),
+    }
+    for name, size in shapes.items():
+        found = engine.parameter(f"blocks.1.{name}")
+        assert found is not None
+        assert found.shape == size, name
+    fused = engine.weights.blocks[1].qkv_weight
+    value = engine.parameter("blocks.1.attn.W_V")
+    assert value is not None
+    np.testing.assert_array_equal(value[1], fused[:, 36:])
+    for name in ("pos_embed.W_pos", "blocks.1.ln1.b", "blocks.1.mlp.b_gate", "ln_final.b"):
+        assert engine.parameter(name) is None
 
 
 @pytest.mark.parametrize(
