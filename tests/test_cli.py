@@ -12,6 +12,7 @@ import pytest
 
 from decoder_gui.cli import main
 from model.faults import fault_names
+from tests.model.gguf_files import write_small
 
 
 def run_json(capsys: pytest.CaptureFixture[str], *argv: str) -> Any:
@@ -202,3 +203,27 @@ def test_it_runs_as_a_module_without_importing_qt() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_token_that_begins_a_text_is_part_of_a_prompt(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = str(write_small(tmp_path / "a.gguf"))
+    found = run_json(capsys, "trace", path, "--prompt", "abcd")
+    assert found["prompt_ids"] == [0, 3, 4, 7]
+    assert found["model"] == "a"
+    found = run_json(capsys, "trace", path, "--prompt-ids", "3,4")
+    assert found["prompt_ids"] == [3, 4]
+    assert main(["trace", path, "--prompt", "a<s>b"]) == 2
+    assert "no token for '<'" in capsys.readouterr().err
+    assert main(["check", path, "--prompt", "abcab"]) == 0
+
+
+def test_a_damaged_gguf_file_is_refused_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.gguf"
+    path.write_bytes(b"GGUF\x03\x00\x00\x00" + b"\xff" * 16)
+    assert "a.gguf: truncated or damaged: the number of tensors" in refusal(
+        capsys, "trace", str(path), "--prompt", "a"
+    )

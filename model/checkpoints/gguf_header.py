@@ -143,6 +143,8 @@ def read_gguf_header(path: Path) -> GgufFile:
     Raises:
         CheckpointError: it is truncated, contradicts itself, or holds what is not read here.
     """
+    if not path.is_file():  # a pipe would keep its reader waiting
+        raise CheckpointError(f"{path}: not a regular file")
     with path.open("rb") as file:
         reader = _Reader(path, file)
         if reader.left < len(MAGIC) or reader.take(len(MAGIC), "the magic number") != MAGIC:

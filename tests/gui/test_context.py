@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pytestqt.qtbot import QtBot
@@ -13,6 +14,7 @@ from decoder_gui.debugger.cursor import Cursor, Granularity, first, last
 from decoder_gui.waiting import wait_until
 from model.errors import InvalidSampling
 from tests.gui.conftest import STORY, settle
+from tests.model.gguf_files import write_small
 
 
 def position(context: AppContext) -> Cursor:
@@ -345,3 +347,15 @@ def test_the_seed_of_the_settings_is_used_by_the_next_prompt(
         runs.append(texts(context))
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
+
+
+def test_the_token_that_begins_a_text_is_shown_and_kept(
+    make_context: Callable[..., AppContext], tmp_path: Path
+) -> None:
+    path = write_small(tmp_path / "a.gguf")
+    context = make_context(str(path), "ab")
+    assert texts(context) == ["<s>", "ab"]
+    assert context.moment is not None
+    assert [piece.special for piece in context.moment.pieces] == [True, False]
+    assert context.prompt == "ab"
+    assert context.prompt_ids == (0, 3)

@@ -178,3 +178,67 @@ def convert(folder: Path, path: Path, **extra: Any) -> None:
         metadata_of(config) | extra,
         tensors_of(folder) | slowing(config),
     )
+
+
+SMALL: dict[str, Any] = {
+    "block_count": 1,
+    "context_length": 16,
+    "embedding_length": 8,
+    "feed_forward_length": 12,
+    "attention.head_count": 2,
+    "attention.head_count_kv": 1,
+    "attention.layer_norm_rms_epsilon": 1e-5,
+    "rope.freq_base": 10000.0,
+}
+TOKENS = ["<s>", "a", "b", "ab", "c", "<x>", "[PAD6]", "d"]
+BYTE_LEVEL: dict[str, Any] = {
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.pre": "smollm",
+    "tokenizer.ggml.tokens": TOKENS,
+    "tokenizer.ggml.token_type": [3, 1, 1, 1, 1, 4, 5, 1],
+    "tokenizer.ggml.merges": ["a b"],
+    "tokenizer.ggml.bos_token_id": 0,
+    "tokenizer.ggml.add_bos_token": True,
+}
+SENTENCE_PIECE: dict[str, Any] = {
+    **BYTE_LEVEL,
+    "tokenizer.ggml.model": "llama",
+    "tokenizer.ggml.scores": [-float(i) for i in range(len(TOKENS))],
+}
+SMALL_TENSORS: dict[str, tuple[int, ...]] = {
+    "token_embd.weight": (8, 8),
+    "output_norm.weight": (8,),
+    "blk.0.attn_norm.weight": (8,),
+    "blk.0.attn_q.weight": (8, 8),
+    "blk.0.attn_k.weight": (4, 8),
+    "blk.0.attn_v.weight": (4, 8),
+    "blk.0.attn_output.weight": (8, 8),
+    "blk.0.ffn_norm.weight": (8,),
+    "blk.0.ffn_gate.weight": (12, 8),
+    "blk.0.ffn_up.weight": (12, 8),
+    "blk.0.ffn_down.weight": (8, 12),
+}
+
+
+def small_tensors(**changed: tuple[int, ...] | None) -> dict[str, Array]:
+    """A small Llama's tensors; ``changed`` has other shapes, or None for a missing one."""
+    sizes = SMALL_TENSORS | {name.replace("__", "."): size for name, size in changed.items()}
+    random = np.random.default_rng(1)
+    return {
+        name: random.standard_normal(size).astype(np.float32)
+        for name, size in sizes.items()
+        if size is not None
+    }
+
+
+def write_small(
+    path: Path,
+    metadata: Mapping[str, Any] | None = None,
+    arrays: Mapping[str, Array] | None = None,
+    architecture: str = "llama",
+) -> Path:
+    """A Llama of one block with a vocabulary of eight tokens; a field that is None is left out."""
+    every = {**SMALL, **BYTE_LEVEL, **(metadata or {})}
+    fields = {key: value for key, value in every.items() if value is not None}
+    write_gguf(path, architecture, fields, small_tensors() if arrays is None else arrays)
+    return path

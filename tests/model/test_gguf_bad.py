@@ -2,84 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 import tempfile
 import tracemalloc
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.checkpoints import open_checkpoint
 from model.errors import CheckpointError
-from tests.model.gguf_files import Array, write_gguf
-
-METADATA: dict[str, Any] = {
-    "block_count": 1,
-    "context_length": 16,
-    "embedding_length": 8,
-    "feed_forward_length": 12,
-    "attention.head_count": 2,
-    "attention.head_count_kv": 1,
-    "attention.layer_norm_rms_epsilon": 1e-5,
-    "rope.freq_base": 10000.0,
-}
-TOKENS = ["<s>", "a", "b", "ab", "c", "<x>", "[PAD6]", "d"]
-BYTE_LEVEL: dict[str, Any] = {
-    "tokenizer.ggml.model": "gpt2",
-    "tokenizer.ggml.pre": "smollm",
-    "tokenizer.ggml.tokens": TOKENS,
-    "tokenizer.ggml.token_type": [3, 1, 1, 1, 1, 4, 5, 1],
-    "tokenizer.ggml.merges": ["a b"],
-    "tokenizer.ggml.bos_token_id": 0,
-    "tokenizer.ggml.add_bos_token": True,
-}
-SENTENCE_PIECE: dict[str, Any] = {
-    **BYTE_LEVEL,
-    "tokenizer.ggml.model": "llama",
-    "tokenizer.ggml.scores": [-float(i) for i in range(len(TOKENS))],
-}
-TENSORS: dict[str, tuple[int, ...]] = {
-    "token_embd.weight": (8, 8),
-    "output_norm.weight": (8,),
-    "blk.0.attn_norm.weight": (8,),
-    "blk.0.attn_q.weight": (8, 8),
-    "blk.0.attn_k.weight": (4, 8),
-    "blk.0.attn_v.weight": (4, 8),
-    "blk.0.attn_output.weight": (8, 8),
-    "blk.0.ffn_norm.weight": (8,),
-    "blk.0.ffn_gate.weight": (12, 8),
-    "blk.0.ffn_up.weight": (12, 8),
-    "blk.0.ffn_down.weight": (8, 12),
-}
-
-
-def tensors(**changed: tuple[int, ...] | None) -> dict[str, Array]:
-    """A small Llama's tensors; ``changed`` has other shapes, or None for a missing one."""
-    sizes = TENSORS | {name.replace("__", "."): size for name, size in changed.items()}
-    random = np.random.default_rng(1)
-    return {
-        name: random.standard_normal(size).astype(np.float32)
-        for name, size in sizes.items()
-        if size is not None
-    }
-
-
-def write(
-    path: Path,
-    metadata: Mapping[str, Any] | None = None,
-    arrays: Mapping[str, Array] | None = None,
-    architecture: str = "llama",
-) -> Path:
-    fields = {k: v for k, v in (METADATA | BYTE_LEVEL | (metadata or {})).items() if v is not None}
-    write_gguf(path, architecture, fields, tensors() if arrays is None else arrays)
-    return path
+from tests.model.gguf_files import BYTE_LEVEL, SENTENCE_PIECE, TOKENS, small_tensors, write_small
 
 
 def refusal(path: Path) -> str:
@@ -93,7 +31,7 @@ def refusal(path: Path) -> str:
 
 def test_a_sound_file_opens(tmp_path: Path) -> None:
     for tokenizer in (BYTE_LEVEL, SENTENCE_PIECE):
-        loaded = open_checkpoint(write(tmp_path / "a.gguf", tokenizer))
+        loaded = open_checkpoint(write_small(tmp_path / "a.gguf", tokenizer))
         assert loaded.engine.shape.kv_heads == 1
         assert loaded.tokenizer.front_ids == (0,)
         assert loaded.tokenizer.piece(6).text == "[id 6]"
@@ -158,7 +96,7 @@ METADATA_LIES: list[tuple[dict[str, Any], str]] = [
 def test_metadata_that_lie(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
     fields = dict(fields)
     architecture = fields.pop("general.architecture", "llama")
-    path = write(tmp_path / "a.gguf", fields, architecture=architecture)
+    path = write_small(tmp_path / "a.gguf", fields, architecture=architecture)
     assert re.search(message, refusal(path))
 
 
@@ -177,7 +115,7 @@ TENSOR_LIES: list[tuple[dict[str, tuple[int, ...] | None], str]] = [
 def test_tensors_that_lie(
     tmp_path: Path, changed: dict[str, tuple[int, ...] | None], message: str
 ) -> None:
-    path = write(tmp_path / "a.gguf", arrays=tensors(**changed))
+    path = write_small(tmp_path / "a.gguf", arrays=small_tensors(**changed))
     assert re.search(message, refusal(path))
 
 
@@ -288,7 +226,7 @@ def test_headers_that_lie(tmp_path: Path, content: bytes, message: str) -> None:
 @cache
 def sound(sentence_piece: bool) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        return write(
+        return write_small(
             Path(folder) / "a.gguf", SENTENCE_PIECE if sentence_piece else BYTE_LEVEL
         ).read_bytes()
 
@@ -318,6 +256,12 @@ def test_a_few_changed_bytes_give_a_model_or_a_refusal(
     except CheckpointError as refused:
         said = str(refused)
     assert "\n" not in said
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.gguf")
+    with pytest.raises(CheckpointError, match="not a regular file"):
+        open_checkpoint(tmp_path)
 
 
 def test_a_pickle_or_a_folder_without_a_model_is_no_gguf_file(tmp_path: Path) -> None:
