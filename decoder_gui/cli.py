@@ -203,7 +203,7 @@ def _prepare(options: RunOptions) -> Prepared:
             step = next(steps)
             if watched:
                 share = "" if step.fraction is None else f"{step.fraction:4.0%} "
-                line = f"{share}{step.text}"[:width]
+                line = f"{share}{step.text}  {step.details}"[:width]
                 print(f"\r{line:<{width}}", end="", file=sys.stderr, flush=True)
     except StopIteration as end:
         ready: Prepared = end.value

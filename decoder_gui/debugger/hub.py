@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import logging
 import re
 import shutil
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from model.byte_counts import format_bytes
 from model.checkpoints.loading import PICKLES, REFUSED
+from model.checkpoints.safetensors_folder import CONFIG, MERGES, TOKENIZER, VOCABULARY
+from model.checkpoints.safetensors_split import INDEX, WEIGHTS, is_part, read_index
 from model.errors import CheckpointError
 
 PREFIX = "hf:"
-CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-TOKENIZER, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
-TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
-LARGEST_INDEX = 64 * 2**20  # bytes
 CHUNK = 2**20  # bytes between two looks at whether the download was cancelled
 HEARTBEAT = 0.1  # s after which progress is repeated, so that whoever watches can cancel
 PATIENCE = 2.0  # s that a cancelled download is waited for; what is left of it changes nothing
@@ -39,10 +37,6 @@ _SPEC = re.compile(rf"(?P<id>{_PART}(/{_PART})?)(@(?P<revision>[A-Za-z0-9][\w./-
 
 class HubError(CheckpointError):
     """A repository that cannot be had; one sentence."""
-
-
-class _Unreachable(HubError):
-    """No answer, or none that could be used; what is in the cache may do instead."""
 
 
 class _Cancelled(Exception):
@@ -105,7 +99,7 @@ def fetch(repository: Repository) -> Fetching:
         return folder
     try:
         return (yield from _download(repository))
-    except _Unreachable:
+    except HubError:
         if folder is not None and _has_weights(folder):
             return folder  # it came without a tokenizer, or nobody can say
         raise
@@ -128,8 +122,8 @@ def _has_weights(folder: Path) -> bool:
     if not (folder / INDEX).is_file():
         return False
     try:
-        return all((folder / shard).is_file() for shard in _shards(folder / INDEX))
-    except HubError:
+        return all((folder / part).is_file() for part in read_index(folder / INDEX).values())
+    except CheckpointError:
         return False
 
 
@@ -205,7 +199,7 @@ class _Task:
         for name in small:
             self._fetch(name, commit)
         if INDEX in weights:
-            shards = _shards(self._fetch(INDEX, commit))
+            shards = set(read_index(self._fetch(INDEX, commit)).values())
             missing = sorted(shards - offered.keys())
             if missing:
                 raise HubError(f"{self.repository}: {INDEX} names {missing[0]}, which is not there")
@@ -285,7 +279,7 @@ def _meter(count: Callable[[int], None]) -> Any:
 def tokenizer_files(offered: Mapping[str, int]) -> tuple[str, ...]:
     """Which files of a repository a tokenizer is made from."""
     wanted = (TOKENIZER,) if TOKENIZER in offered else (VOCABULARY, MERGES)
-    return tuple(name for name in (*wanted, *TOKENIZER_SETTINGS) if name in offered)
+    return tuple(name for name in wanted if name in offered)
 
 
 def weight_files(offered: Mapping[str, int], repository: Repository) -> tuple[str, ...]:
@@ -297,8 +291,7 @@ def weight_files(offered: Mapping[str, int], repository: Repository) -> tuple[st
     if WEIGHTS in offered:
         return (WEIGHTS,)
     if INDEX in offered:
-        parts = re.compile(r"model-\d+-of-\d+\.safetensors")
-        return (INDEX, *sorted(name for name in offered if parts.fullmatch(name)))
+        return (INDEX, *sorted(name for name in offered if is_part(Path(name))))
     endings = {PurePosixPath(name).suffix: name for name in sorted(offered, reverse=True)}
     if ".gguf" in endings:
         raise HubError(
@@ -320,23 +313,6 @@ def weight_files(offered: Mapping[str, int], repository: Repository) -> tuple[st
     )
 
 
-def _shards(index: Path) -> set[str]:
-    """The files that an index spreads the weights over, each beside the index."""
-    try:
-        if index.stat().st_size > LARGEST_INDEX:
-            raise HubError(f"{index}: larger than {format_bytes(LARGEST_INDEX)}, so not an index")
-        found = json.loads(index.read_bytes())["weight_map"]
-        shards = set(found.values())
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
-        if isinstance(error, HubError):
-            raise
-        raise HubError(f"{index}: weight_map is not a map of tensors to files") from None
-    for shard in shards:
-        if not isinstance(shard, str) or not re.fullmatch(rf"{_PART}\.safetensors", shard):
-            raise HubError(f"{index}: weight_map names {shard!r}, which is no file beside it")
-    return shards
-
-
 def _require_disk(size: int, repository: Repository) -> None:
     from huggingface_hub import constants
 
@@ -353,11 +329,10 @@ def _require_disk(size: int, repository: Repository) -> None:
 
 def _as_sentence(error: BaseException, repository: Repository) -> BaseException:
     """A refusal in words for whatever a download failed with; a bug stays what it is."""
-    if isinstance(error, HubError):
+    if isinstance(error, CheckpointError):
         return error
-    return next((HubError(text) for text in _known(error, repository)), None) or next(
-        (_Unreachable(text) for text in _network(error, repository)), error
-    )
+    words = next(chain(_known(error, repository), _network(error, repository)), "")
+    return HubError(words) if words else error
 
 
 def _known(error: BaseException, repository: Repository) -> Iterator[str]:

@@ -166,9 +166,13 @@ def _remark(needs: Needs, capacity: int) -> str:
 def _in_words(step: Downloading | Progress, needs: Needs | None, capacity: int | None) -> Preparing:
     match step:
         case Downloading(repository, file, done, total):
-            share = format_bytes(done) + (f" of {format_bytes(total)}" if total else "")
+            if not total:
+                return Preparing(f"Asking for {file}")
             return Preparing(
-                f"Downloading {repository}: {share}, {file}", done / total if total else None
+                f"Downloading {format_bytes(done)} of {format_bytes(total)}",
+                done / total,
+                f"{repository}: {format_bytes(total)} to download. They stay in the cache, from "
+                "which it opens without a network next time.",
             )
         case Needs():
             return Preparing(f"Reading {step.name}", 0.0, _needed(step, capacity))
@@ -176,7 +180,7 @@ def _in_words(step: Downloading | Progress, needs: Needs | None, capacity: int |
             fraction = done / total if total else None
             if needs is None:
                 return Preparing(f"Reading {tensor}", fraction)
-            return Preparing(f"Reading {needs.name}: {tensor}", fraction, _needed(needs, capacity))
+            return Preparing(f"Reading {tensor}", fraction, _needed(needs, capacity))
 
 
 def _needed(needs: Needs, capacity: int | None) -> str:

@@ -211,7 +211,7 @@ class TopBar(QWidget):
 
     def _offer(self, choice: ModelChoice) -> None:
         words = f"{choice.name}: {choice.summary}"
-        widest = self._style.px(WIDEST_CHOICE)
+        widest = min(self._style.px(WIDEST_CHOICE), self.window().width() // 2)
         shown = self.model_menu.fontMetrics().elidedText(
             words, Qt.TextElideMode.ElideMiddle, widest
         )

@@ -282,7 +282,7 @@ class BusyLine(QWidget):
         super().__init__(parent)
         self._style = style
         self._fraction: float | None = None
-        self._words = ""
+        self._words = self._share = ""
         self.label = QLabel(self)
         self.label.setProperty("kind", "muted")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
@@ -296,7 +296,7 @@ class BusyLine(QWidget):
     def set_progress(self, text: str, fraction: float | None) -> None:
         """Show what is being done, and how far it is where that is known."""
         self._fraction = fraction
-        share = "" if fraction is None else f" · {round(100 * fraction)}%"
+        self._share = share = "" if fraction is None else f" · {round(100 * fraction)}%"
         self.setToolTip(text + share)
         self.setAccessibleName(text + share)
         self._words = text + share
@@ -311,9 +311,11 @@ class BusyLine(QWidget):
 
     def _fit(self) -> None:
         metrics = self.label.fontMetrics()
-        self.label.setText(
-            metrics.elidedText(self._words, Qt.TextElideMode.ElideRight, self.width())
-        )
+        # Whatever has to be left out, the share stays.
+        room = max(0, self.width() - metrics.horizontalAdvance(self._share))
+        text = self._words.removesuffix(self._share)
+        shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
+        self.label.setText(shown + self._share)
         self.label.setGeometry(0, 0, self.width(), metrics.height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:

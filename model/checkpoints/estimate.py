@@ -127,11 +127,15 @@ def require_memory(needs: Needs, positions: int, available: int | None) -> None:
     cache = needs.cache_bytes(positions)
     wanted = needs.weight_bytes + needs.largest_bytes + cache + KEPT_FREE
     if wanted > available:
+        parts = (
+            f"{format_bytes(needs.weight_bytes)} of weights",
+            f"{format_bytes(needs.largest_bytes)} more while they are read",
+            f"{format_bytes(cache)} of cache for {positions:,} positions",
+            f"{format_bytes(KEPT_FREE)} for the rest",
+        )
         raise NotEnoughMemory(
-            f"{needs.name}: needs {format_bytes(wanted)} of memory, and {format_bytes(available)} "
-            f"are available ({format_bytes(needs.weight_bytes)} of weights, "
-            f"{format_bytes(needs.largest_bytes)} more while they are read, {format_bytes(cache)} "
-            f"of cache for {positions:,} positions, {format_bytes(KEPT_FREE)} for the rest)"
+            f"there is not enough memory for {needs.name}: it needs {format_bytes(wanted)}, and "
+            f"{format_bytes(available)} are available ({', '.join(parts)})"
         )
 
 

@@ -204,6 +204,8 @@ def opening(path: str | Path) -> Opening:
     place = Path(path).expanduser()
     if not place.exists():
         raise CheckpointError(f"{place}: there is no such file or folder")
+    if not (place.is_dir() or place.is_file()):
+        raise CheckpointError(f"{place}: neither a file nor a folder")  # a pipe would never answer
     for format_ in _formats.values():
         if format_.recognises(place):
             try:

@@ -57,7 +57,7 @@ def read_headers(place: Path) -> StoredWeights:
     if not index.exists():
         files = _files(place)
         return StoredWeights(files[0] if len(files) == 1 else place, _all_of(files))
-    named = _read_index(index)
+    named = read_index(index)
     tensors = _all_of([place / name for name in sorted(set(named.values()))])
     for name, file in named.items():
         found = tensors.get(name)
@@ -83,8 +83,14 @@ def _all_of(files: list[Path]) -> dict[str, StoredTensor]:
     return tensors
 
 
-def _read_index(index: Path) -> dict[str, str]:
-    """Name of each tensor -> name of its file, which lies beside the index."""
+def read_index(index: Path) -> dict[str, str]:
+    """Name of each tensor -> name of its file, which lies beside the index.
+
+    Raises:
+        CheckpointError: it says something else.
+    """
+    if not index.is_file():
+        raise CheckpointError(f"{index}: not a file")
     if index.stat().st_size > LARGEST_INDEX:
         raise CheckpointError(f"{index}: larger than {LARGEST_INDEX} bytes, so not an index")
     try:

@@ -127,7 +127,6 @@ def test_only_what_is_needed_is_fetched_and_it_runs(offered: Hub) -> None:
         "config.json",
         "model.safetensors",
         "tokenizer.json",
-        "tokenizer_config.json",
     ]
 
 
@@ -137,6 +136,24 @@ def test_the_second_time_nobody_is_asked(offered: Hub) -> None:
     assert open_model(f"hf:{NAME}").name == NAME
     assert open_model(f"hf:{NAME}@{COMMIT}").name == NAME
     assert offered.asked == []
+
+
+def test_weights_in_several_files_are_fetched_by_their_index(hub: Hub) -> None:
+    hub.add(NAME, GOLDEN / "gpt2_split")
+    hub.repositories[NAME]["model-00009-of-00009.safetensors"] = b"of another time"
+    loaded = open_model(f"hf:{NAME}")
+    golden = json.loads((GOLDEN / "gpt2_split" / "golden.json").read_text())
+    ids = np.atleast_2d(golden["ids"])[:, : len(golden["whole"])]
+    found = loaded.engine.forward(ids, loaded.engine.new_cache(), all_logits=True)
+    np.testing.assert_allclose(found[0], np.array(golden["whole"]), atol=1e-4)
+    parts = [f"model-0000{number}-of-00003.safetensors" for number in (1, 2, 3)]
+    assert hub.fetched() == ["config.json", "model.safetensors.index.json", *parts]
+    hub.asked.clear()
+    hub.errors[NAME] = (404, "RepoNotFound")
+    # It has no tokenizer, so the hub is asked once more; what it says then does not matter.
+    assert open_model(f"hf:{NAME}").name == NAME
+    assert hub.asked
+    assert not hub.fetched()
 
 
 def test_a_revision_is_fetched_under_its_name(offered: Hub) -> None:
@@ -150,7 +167,7 @@ def test_a_revision_is_fetched_under_its_name(offered: Hub) -> None:
 def test_progress_counts_every_byte(offered: Hub) -> None:
     steps = drive(f"hf:{NAME}")
     last = steps[-1]
-    kept = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors")
+    kept = ("config.json", "tokenizer.json", "model.safetensors")
     assert last.total == sum(len(offered.repositories[NAME][name]) for name in kept)
     assert last.done == last.total
     done = [step.done for step in steps]
@@ -258,7 +275,7 @@ def test_an_index_that_points_elsewhere_fetches_nothing_more(hub: Hub, shard: ob
         "config.json": (GOLDEN / "tied" / "config.json").read_bytes(),
         "model.safetensors.index.json": json.dumps({"weight_map": {"a": shard}}).encode(),
     }
-    with pytest.raises(HubError, match=r"index\.json"):
+    with pytest.raises(CheckpointError, match=r"index\.json"):
         open_model(f"hf:{NAME}")
     assert "passwd" not in " ".join(hub.asked)
 

@@ -190,7 +190,7 @@ def test_what_it_needs_and_how_far_it_is_are_shown_while_it_is_read(
     assert name_in_hand(context) == "mine"
     fractions = [busy.fraction for busy in seen if busy.fraction is not None]
     assert fractions == sorted(fractions)
-    assert any("Reading mine" in busy.text for busy in seen)
+    assert any("Reading blocks.1." in busy.text for busy in seen)
 
 
 def slow_steps(monkeypatch: pytest.MonkeyPatch, gate: Callable[[], bool] | None = None) -> None:
@@ -248,7 +248,7 @@ def test_a_model_that_will_not_fit_is_refused_with_numbers_and_the_one_in_hand_s
     context.open_model(str(folder))
     settle(context)
     notice = workspace.top_bar.notice
-    assert notice.startswith("Mine: needs 256.")
+    assert notice.startswith("There is not enough memory for mine: it needs 256.")
     assert "200.0 MiB are available" in notice
     assert name_in_hand(context) == "tiny"
     assert [one.spec for one in workspace.recent.models()] == []
