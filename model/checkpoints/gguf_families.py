@@ -63,7 +63,10 @@ TABLES = frozenset({"embedding", "position", "unembedding"})
 """Matrices that stay as the file has them; all others are stored as (out, in)."""
 
 
-SCALING_FIELDS = frozenset({"type", "factor", "original_context_length", "finetuned"})
+SCALING_FIELDS = frozenset(
+    {"type", "factor", "original_context_length", "finetuned", "yarn_beta_fast", "yarn_beta_slow"}
+)
+"""What a file may say about stretched positions; more would change the arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -233,8 +236,8 @@ def _scaling(header: GgufFile, prefix: str, dims: int, slowing: Floats | None) -
     key = f"{prefix}.rope.scaling"
     rule = header.text(f"{key}.type", "none")
     if slowing is not None:
-        if slowing.shape != (dims // 2,) or not (slowing > 0).all():
-            raise header.refuse(f"{SLOWING} must hold {dims // 2} numbers above 0")
+        if slowing.shape != (dims // 2,) or not ((slowing > 1e-6) & (slowing < 1e9)).all():
+            raise header.refuse(f"{SLOWING} must hold {dims // 2} numbers from 1e-6 to 1e9")
         return Slowed(tuple(slowing.tolist()))
     if rule == "none":
         return None
@@ -248,10 +251,16 @@ def _scaling(header: GgufFile, prefix: str, dims: int, slowing: Floats | None) -
         raise header.refuse(f"{key}.factor must be at least 1, not {factor}")
     if rule == "linear":
         return Linear(factor)
+    fast = header.number(f"{key}.yarn_beta_fast", Yarn.fast)
+    slow = header.number(f"{key}.yarn_beta_slow", Yarn.slow)
+    if not 1e-6 < slow <= fast:
+        raise header.refuse(f"{key}.yarn_beta_slow is {slow} and yarn_beta_fast {fast}")
     return Yarn(
         factor=factor,
         original=header.whole(f"{key}.original_context_length"),
         magnitude=0.1 * math.log(factor) + 1.0,
+        fast=fast,
+        slow=slow,
     )
 
 

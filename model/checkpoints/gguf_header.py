@@ -28,6 +28,7 @@ LARGEST_LIST = 2**20  # strings in one array: four times the largest vocabulary 
 LARGEST_NAME = 2**16 - 1
 LARGEST_RANK = 4
 LARGEST_SIZE = 2**31 - 1
+LARGEST_NUMBER = 1e30
 SMALLEST_FIELD, SMALLEST_TENSOR = 8 + 4 + 1, 8 + 4 + 8 + 4 + 8  # bytes in the file
 
 SCALARS = {
@@ -106,12 +107,12 @@ class GgufFile:
         return value
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A finite number."""
+        """A number that float32 can hold with room to spare."""
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.refuse(f"{key} must be a number, not {_shown(value)}")
-        if not math.isfinite(value):
-            raise self.refuse(f"{key} must be a finite number, not {value}")
+        if not abs(value) <= LARGEST_NUMBER:
+            raise self.refuse(f"{key} must be a number up to {LARGEST_NUMBER}, not {value}")
         return float(value)
 
     def texts(self, key: str) -> list[str]:

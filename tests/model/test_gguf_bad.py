@@ -56,10 +56,10 @@ METADATA_LIES: list[tuple[dict[str, Any], str]] = [
     ({"attention.head_count_kv": 2}, r"attn_k.weight has shape \[4, 8\].*\[8, 8\]"),
     ({"attention.head_count": [2]}, "head_count must be a whole number, not an array"),
     ({"attention.layer_norm_rms_epsilon": None}, "layer_norm_rms_epsilon is missing"),
-    ({"attention.layer_norm_rms_epsilon": float("nan")}, "rms_epsilon must be a finite number"),
+    ({"attention.layer_norm_rms_epsilon": float("nan")}, "rms_epsilon must be a number up to"),
     ({"attention.layer_norm_rms_epsilon": -1.0}, "rms_epsilon must lie in 0 to 1"),
     ({"attention.key_length": 4, "attention.value_length": 8}, "value_length is 8 and key_length"),
-    ({"rope.freq_base": float("inf")}, "rope.freq_base must be a finite number"),
+    ({"rope.freq_base": float("inf")}, "rope.freq_base must be a number up to"),
     ({"rope.freq_base": 1.0}, "base of rotary positions must be above 1"),
     ({"rope.dimension_count": 3}, "turned in pairs"),
     ({"rope.dimension_count": 8}, "cannot be turned"),
@@ -69,6 +69,14 @@ METADATA_LIES: list[tuple[dict[str, Any], str]] = [
     (
         {"rope.scaling.type": "yarn", "rope.scaling.attn_factor": 2.0},
         "scaling.attn_factor changes the positions",
+    ),
+    (
+        {
+            "rope.scaling.type": "yarn",
+            "rope.scaling.factor": 2.0,
+            "rope.scaling.yarn_beta_slow": 0.0,
+        },
+        "yarn_beta_slow is 0.0",
     ),
     ({"expert_count": 8}, "expert_count: a mixture of experts"),
     ({"split.count": 3}, "split.count is 3; only whole models"),
@@ -107,7 +115,7 @@ TENSOR_LIES: list[tuple[dict[str, tuple[int, ...] | None], str]] = [
     ({"blk__0__ffn_down__weight": (12, 8)}, r"ffn_down.weight has shape \[12, 8\].*\[8, 12\]"),
     ({"blk__0__ffn_norm__weight": (8, 1)}, r"ffn_norm.weight has shape \[8, 1\]"),
     ({"blk__0__attn_rot__weight": (8,)}, "no tensor blk.0.attn_rot.weight"),
-    ({"rope_freqs__weight": (3,)}, "rope_freqs.weight must hold 2 numbers"),
+    ({"rope_freqs__weight": (3,)}, "rope_freqs.weight must hold 2 numbers from"),
 ]
 
 

@@ -208,9 +208,10 @@ def test_a_tied_head_scaled_positions_and_windows_are_read(tmp_path: Path) -> No
                 "rope.scaling.type": "yarn",
                 "rope.scaling.factor": 4.0,
                 "rope.scaling.original_context_length": 8,
+                "rope.scaling.yarn_beta_fast": 4.0,
             },
             {},
-            Yarn(4.0, 8, 0.1 * np.log(4.0) + 1.0),
+            Yarn(4.0, 8, 0.1 * np.log(4.0) + 1.0, fast=4.0),
         ),
         ({}, {"rope_freqs.weight": np.full(HEAD_DIM // 2, 4.0, np.float32)}, Linear(4.0)),
     ]
