@@ -15,6 +15,7 @@ from model.rotary import Linear, Llama3, Rotary, Scaling, Yarn
 
 DEFAULT_THETA = 10_000.0
 FRACTION = "partial_rotary_factor"
+ORIGINAL = "original_max_position_embeddings"
 
 
 def rotary_of(
@@ -64,11 +65,13 @@ def _scaling(own: Fields, fields: Fields, context: int) -> Scaling | None:
     kind = own.values.get("rope_type") or own.values.get("type") or "default"
     if not isinstance(kind, str) or kind not in SCALINGS:
         fields.refuse(f"rope_type is {kind!r}; computed here are {', '.join(SCALINGS)}")
+    if fields.has(ORIGINAL):  # it counts more than the one inside
+        own = Fields({**own.values, ORIGINAL: fields.values[ORIGINAL]}, own.source)
     return SCALINGS[kind](own, context)
 
 
 def _original(own: Fields, context: int) -> int:
-    return own.size("original_max_position_embeddings", absent=context)
+    return own.size(ORIGINAL, absent=context)
 
 
 def _unscaled(own: Fields, context: int) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from model.blueprint import Activation, Norm
 from model.checkpoints import open_checkpoint
@@ -266,6 +268,30 @@ def test_an_index_that_is_wrong(split: Path) -> None:
         (split / INDEX).write_text(content)
         with pytest.raises(CheckpointError, match=r"index\.json"):
             open_checkpoint(split)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_few_changed_bytes_give_a_model_or_a_refusal(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from(["llama", "llama_yarn", "mistral", "qwen2", "gpt_neox"]))
+    folder = tmp_path_factory.mktemp("changed")
+    shutil.copytree(GOLDEN / name, folder, dirs_exist_ok=True)
+    files = sorted(each for each in folder.iterdir() if each.name != "golden.json")
+    path = data.draw(st.sampled_from(files))
+    content = bytearray(path.read_bytes())
+    header = min(len(content), 3_000)
+    for place in data.draw(st.lists(st.integers(0, header - 1), min_size=1, max_size=3)):
+        content[place : place + data.draw(st.integers(0, 4))] = data.draw(st.binary(max_size=4))
+    path.write_bytes(content)
+    said = ""
+    try:
+        assert open_checkpoint(folder).engine.shape.depth == 3
+    except CheckpointError as refusal:
+        said = str(refusal)
+    assert "\n" not in said
+    shutil.rmtree(folder)
 
 
 def test_a_tensor_in_two_files_is_refused(split: Path) -> None:
