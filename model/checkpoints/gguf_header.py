@@ -29,6 +29,7 @@ LARGEST_NAME = 2**16 - 1
 LARGEST_RANK = 4
 LARGEST_SIZE = 2**31 - 1
 LARGEST_NUMBER = 1e30
+LONGEST_SENTENCE = 1000
 SMALLEST_FIELD, SMALLEST_TENSOR = 8 + 4 + 1, 8 + 4 + 8 + 4 + 8  # bytes in the file
 
 SCALARS = {
@@ -81,7 +82,7 @@ class GgufFile:
 
     def refuse(self, sentence: str) -> CheckpointError:
         """An error that names the file."""
-        return CheckpointError(f"{self.path}: {sentence}")
+        return _refusal(self.path, sentence)
 
     def text(self, key: str, default: str | None = None) -> str:
         """A string."""
@@ -212,7 +213,7 @@ class _Reader:
         return self.size - self.position
 
     def refuse(self, sentence: str) -> CheckpointError:
-        return CheckpointError(f"{self.path}: {sentence}")
+        return _refusal(self.path, sentence)
 
     def take(self, count: int, field: str) -> bytes:
         """The next bytes; ``field`` says what they are."""
@@ -311,6 +312,14 @@ class _Reader:
         return self.refuse(
             f"truncated or damaged: {field} takes {count} bytes, and {self.left} are left"
         )
+
+
+def _refusal(path: Path, sentence: str) -> CheckpointError:
+    """An error in one line; a name from the file may hold anything, and be any length."""
+    shown = "".join(
+        letter if letter.isprintable() else "�" for letter in sentence[:LONGEST_SENTENCE]
+    )
+    return CheckpointError(f"{path}: {shown}{'…' if len(sentence) > LONGEST_SENTENCE else ''}")
 
 
 def _is_text(data: bytes) -> bool:

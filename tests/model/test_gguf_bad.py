@@ -199,6 +199,8 @@ HEADERS: list[tuple[bytes, str]] = [
     ),
     (file_of(field(b"general.alignment", 8, text(b"32")), fields=1), "alignment must be a whole"),
     (file_of(entry(sizes=()), entries=1), "t has 0 axes"),
+    (file_of(entry(b"a\n\x1b[2Jb", ()), entries=1), "a��.2Jb has 0 axes"),
+    (file_of(entry(b"n" * 30_000, ()), entries=1), "n{1000}…$"),
     (file_of(entry(sizes=(1, 1, 1, 1, 8)), entries=1), "t has 5 axes"),
     (file_of(entry(sizes=(0,)), entries=1), r"t has the shape \[0\]"),
     (file_of(entry(sizes=(2**62, 2**62)), entries=1), "t has the shape"),
