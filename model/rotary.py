@@ -72,10 +72,15 @@ class Llama3:
 
     def stretch(self, frequencies: Floats, theta: float) -> Floats:
         """Each frequency by the number of turns that it makes in the original context."""
-        turns = np.float32(self.original) * frequencies / np.float32(2 * math.pi)  # (pairs,)
-        kept = np.clip((turns - self.low) / (self.high - self.low), 0.0, 1.0)
+        one, original = np.float32(1), np.float32(self.original)
+        wavelengths = one / frequencies * np.float32(2 * math.pi)  # (pairs,), in positions
+        made = one / wavelengths * original  # turns in the original context
+        kept = (made - np.float32(self.low)) / np.float32(self.high - self.low)
         slowed = frequencies / np.float32(self.factor)
-        stretched: Floats = ((1 - kept) * slowed + kept * frequencies).astype(np.float32)
+        between = (one - kept) * frequencies / np.float32(self.factor) + kept * frequencies
+        fast = wavelengths < np.float32(self.original / self.high)
+        slow = wavelengths > np.float32(self.original / self.low)
+        stretched: Floats = np.where(fast, frequencies, np.where(slow, slowed, between))
         return stretched
 
 
@@ -109,9 +114,11 @@ class Yarn:
         first, last = max(first, 0), min(last, dims - 1)
         if first == last:
             last += 0.001
-        slowed = np.clip((np.arange(len(frequencies)) - first) / (last - first), 0.0, 1.0)
-        mixed = frequencies / self.factor * slowed + frequencies * (1 - slowed)
-        stretched: Floats = mixed.astype(np.float32)
+        one, places = np.float32(1), np.arange(len(frequencies), dtype=np.float32)
+        passed = (places - np.float32(first)) / np.float32(last - first)
+        kept = one - np.clip(passed, np.float32(0), one)
+        slowed = one / (np.float32(self.factor) * (one / frequencies))
+        stretched: Floats = slowed * (one - kept) + frequencies * kept
         return stretched
 
 
@@ -146,7 +153,10 @@ class Rotary:
     def frequencies(self) -> Floats:
         """Radians that each pair turns for a position, (dims / 2,)."""
         exponents = np.arange(0, self.dims, 2, dtype=np.float32) / np.float32(self.dims)
-        plain: Floats = np.float32(1) / np.power(np.float32(self.theta), exponents)
+        # Powers rounded once are those that the models were trained with; at position 100,000 the
+        # last bit of a frequency is a thousandth of a radian.
+        powers = np.power(self.theta, exponents.astype(np.float64)).astype(np.float32)
+        plain: Floats = np.float32(1) / powers
         return plain if self.scaling is None else self.scaling.stretch(plain, self.theta)
 
     @property

@@ -114,3 +114,33 @@ def test_stretched_positions() -> None:
     assert Rotary(64, 1e4, Yarn(8.0, 2048, 1.2)).magnitude == 1.2
     cosine, _ = turns(plain, 1.2, 0, 1)
     np.testing.assert_allclose(cosine, 1.2)
+
+
+def test_frequencies_are_to_the_bit_those_that_transformers_computes() -> None:
+    # transformers 5.24.0, head_dim 16, rope_theta 5e5.
+    llama3 = Rotary(16, 5e5, Llama3(8.0, 1.0, 4.0, 512)).frequencies
+    assert np.array_equal(llama3, np.array(LLAMA3, dtype=np.float32))
+    yarn = Rotary(16, 5e5, Yarn(4.0, 1024, 1.0)).frequencies
+    assert np.array_equal(yarn, np.array(YARN, dtype=np.float32))
+
+
+LLAMA3 = [
+    1.0,
+    0.193922758,
+    0.0273441337,
+    0.000911583134,
+    0.000176776681,
+    3.42810235e-05,
+    6.64786967e-06,
+    1.28917316e-06,
+]
+YARN = [
+    1.0,
+    0.157562241,
+    0.0235037692,
+    0.00319054094,
+    0.000353553361,
+    6.85620471e-05,
+    1.32957393e-05,
+    2.57834631e-06,
+]
