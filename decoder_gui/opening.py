@@ -59,6 +59,7 @@ def take_snapshot(
     _stand(context, window)
     wait_until(lambda: context.idle and not context.checks_pending)
     main_window.resize(size)
+    main_window.top_bar.hide_notice()  # nothing was refused, and it would cover the strip
     turns = iter(range(SETTLING_TURNS))
     wait_until(lambda: next(turns, None) is None)
     image = QImage(main_window.size(), QImage.Format.Format_ARGB32)
@@ -95,8 +96,12 @@ def _start(context: AppContext, run: RunOptions) -> None:
 
 
 def _settle(context: AppContext, refusals: list[str]) -> None:
-    if not wait_until(lambda: context.idle):
-        raise Refused("the model did not answer within two minutes")
+    before = None
+    # A download may take hours; only one that does not move any more is given up.
+    while not wait_until(lambda: context.idle):
+        if context.busy is None or context.busy == before:
+            raise Refused("the model has not moved for two minutes")
+        before = context.busy
     if refusals:
         raise Refused(refusals[0])
 

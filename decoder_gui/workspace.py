@@ -27,7 +27,8 @@ from decoder_gui.widgets.key_guard import KeyGuard
 from decoder_gui.widgets.shortcuts_dialog import ShortcutsDialog
 from decoder_gui.widgets.top_bar import ModelChoice
 
-DETAILS_MS = 30_000  # that what a model needs stays on show
+# For how long what a model needs is on show: while it is being opened, and afterwards.
+OPENING_MS, OPENED_MS = 600_000, 4_000
 
 
 class Workspace(QWidget):
@@ -280,7 +281,9 @@ class Workspace(QWidget):
         busy = self.context.busy
         details = "" if busy is None else busy.details
         if details and details != self._details:
-            self.top_bar.show_notice(details, DETAILS_MS)
+            self.top_bar.show_notice(details, OPENING_MS)
+        elif not details and self._details and self.top_bar.notice == self._details:
+            self.top_bar.show_notice(self._details, OPENED_MS)
         self._details = details
 
     def _update_banner(self) -> None:

@@ -152,6 +152,11 @@ class TopBar(QWidget):
             self._notice = Notice(self._style, over, self)
         self._notice.show_sentence(sentence, milliseconds)
 
+    def hide_notice(self) -> None:
+        """Take the sentence away."""
+        if self._notice is not None:
+            self._notice.hide()
+
     @property
     def notice(self) -> str:
         """The sentence on show, or an empty string."""

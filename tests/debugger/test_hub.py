@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from huggingface_hub import close_session, constants
+from huggingface_hub import close_session
 
 from decoder_gui.debugger import hub as hub_module
 from decoder_gui.debugger.hub import Downloading, HubError, Repository, fetch
 from decoder_gui.debugger.library import Preparing, open_model, prepare
 from model.errors import CheckpointError
-from tests.debugger.hub_server import COMMIT, Hub, running_hub
+from tests.debugger.hub_server import COMMIT, Hub, running_hub, use_hub
 
 GOLDEN = Path(__file__).parent.parent / "model" / "golden"
 NAME = "someone/tied"
@@ -57,16 +57,6 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
         use_hub(monkeypatch, running.url, tmp_path / "cache")
         yield running
         close_session()
-
-
-def use_hub(monkeypatch: pytest.MonkeyPatch, url: str, cache: Path) -> None:
-    close_session()
-    monkeypatch.setattr(constants, "ENDPOINT", url)
-    template = url + "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_IMPLICIT_TOKEN", True)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
 
 
 @pytest.fixture

@@ -10,12 +10,14 @@ from time import sleep
 
 import numpy as np
 import pytest
+from huggingface_hub import close_session
 from PySide6.QtCore import QMimeData, QPointF, QSettings, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFileDialog, QInputDialog, QWidget
 from pytestqt.qtbot import QtBot
 from safetensors.numpy import load_file, save_file
 
+from decoder_gui import opening
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
 from decoder_gui.debugger import library
@@ -27,6 +29,7 @@ from decoder_gui.viewdata.token_strip import CHIPS
 from decoder_gui.waiting import wait_until
 from decoder_gui.workspace import Workspace
 from model.checkpoints import LoadedModel
+from tests.debugger.hub_server import Hub, running_hub, use_hub
 from tests.gui.conftest import settle
 
 GOLDEN = Path(__file__).parent.parent / "model" / "golden"
@@ -186,8 +189,10 @@ def test_what_it_needs_and_how_far_it_is_are_shown_while_it_is_read(
     assert "parameters" in workspace.top_bar.notice
     assert "of cache for" in workspace.top_bar.notice
     assert name_in_hand(context) == "tiny"
+    monkeypatch.setattr("decoder_gui.workspace.OPENED_MS", 50)
     settle(context)
     assert name_in_hand(context) == "mine"
+    assert wait_until(lambda: workspace.top_bar.notice == "")
     fractions = [busy.fraction for busy in seen if busy.fraction is not None]
     assert fractions == sorted(fractions)
     assert any("Reading blocks.1." in busy.text for busy in seen)
@@ -238,6 +243,60 @@ def test_opening_can_be_cancelled_and_the_model_in_hand_stays(
     assert context.busy is None
     context.move(-1)
     assert context.cursor is not None
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
+    with running_hub() as running:
+        use_hub(monkeypatch, running.url, tmp_path / "cache")
+        running.add("someone/tied", GOLDEN / "tied")
+        yield running
+        close_session()
+
+
+def test_a_download_is_shown_and_can_be_cancelled_and_begun_again(
+    hub: Hub, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = workspace.context
+    monkeypatch.setattr("decoder_gui.engine_link.BUSY_AFTER", -1.0)
+    hub.gate.clear()
+    context.open_model("hf:someone/tied")
+    assert wait_until(lambda: context.busy is not None and "Downloading" in context.busy.text)
+    assert " of " in context.busy.text if context.busy else False
+    assert "someone/tied: " in workspace.top_bar.notice
+    assert "to download" in workspace.top_bar.notice
+    context.cancel()
+    hub.gate.set()
+    settle(context)
+    assert name_in_hand(context) == "tiny"
+    assert workspace.top_bar.notice == "Cancelled. The model in hand stays."
+    assert workspace.recent.models() == ()
+    context.open_model("hf:someone/tied")
+    settle(context)
+    assert name_in_hand(context) == "someone/tied"
+    assert [one.spec for one in workspace.recent.models()] == ["hf:someone/tied"]
+    context.open_model("hf:someone/else")
+    settle(context)
+    assert "no such repository" in workspace.top_bar.notice
+    assert name_in_hand(context) == "someone/tied"
+
+
+def test_only_a_model_that_does_not_move_is_given_up(
+    tiny_context: AppContext, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("decoder_gui.engine_link.BUSY_AFTER", -1.0)
+    monkeypatch.setattr(opening, "wait_until", lambda done: wait_until(done, 40))
+    gate = [True]
+    slow_steps(monkeypatch, lambda: gate[0])
+    tiny_context.open_model(str(folder))
+    opening._settle(tiny_context, [])
+    assert name_in_hand(tiny_context) == "mine"
+    gate[0] = False
+    tiny_context.open_model(str(GOLDEN / "bare"))
+    with pytest.raises(opening.Refused, match="not moved"):
+        opening._settle(tiny_context, [])
+    gate[0] = True
+    settle(tiny_context)
 
 
 def test_a_model_that_will_not_fit_is_refused_with_numbers_and_the_one_in_hand_stays(
