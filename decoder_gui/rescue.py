@@ -10,6 +10,7 @@ from pathlib import Path
 from PySide6.QtCore import QStandardPaths
 
 from decoder_gui.context import AppContext
+from decoder_gui.debugger.hub import PREFIX
 from decoder_gui.debugger.library import named_models
 
 FILE_NAME = "rescued-session.json"
@@ -23,7 +24,8 @@ def rescue(context: AppContext) -> Path | None:
     if not folder:
         return None
     names = {named.name for named in named_models()}
-    model = context.model.name if context.model.name in names else context.model.path
+    by_name = context.spec in names or context.spec.startswith(PREFIX)
+    model = context.spec if by_name else context.model.path
     prompt_ids = list(context.trace.steps[0].token_ids)
     record = {
         "reopen": command(model, list(context.trace.token_ids), context),
