@@ -40,6 +40,7 @@ from model.weights import Floats, build_weights, count_strays, weight_shapes
 
 CONFIG = "config.json"
 TOKENIZER, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
+CUT_AS_GPT2 = frozenset({"gpt2"})  # families of which vocab.json and merges.txt say all
 LARGEST_CONFIG = 10 * 1024 * 1024
 
 
@@ -64,7 +65,9 @@ def open_folder(place: Path) -> Opening:
     shapes = weight_shapes(blueprint)
     doubles = family.doubles(blueprint)
     _check_tensors(weights, shapes, sources, family, doubles)
-    tokenizer = _open_tokenizer(folder, blueprint.shape.vocabulary)
+    tokenizer = _open_tokenizer(
+        folder, blueprint.shape.vocabulary, cut_as_gpt2=family.model_type in CUT_AS_GPT2
+    )
 
     title = folder.resolve().name
     yield Needs.of(title, family.label, blueprint)
@@ -152,13 +155,17 @@ def _read_config(path: Path) -> Config:
     return config
 
 
-def _open_tokenizer(folder: Path, vocabulary: int) -> Tokenizer:
-    """The folder's tokenizer; without one, a prompt is a list of ids."""
+def _open_tokenizer(folder: Path, vocabulary: int, *, cut_as_gpt2: bool) -> Tokenizer:
+    """The folder's tokenizer; without one, a prompt is a list of ids.
+
+    The older pair of files does not say how text is cut up before its pieces are merged, so it is
+    read only where that is known.
+    """
     tokenizer: Tokenizer
     if (folder / TOKENIZER).exists():
         source = folder / TOKENIZER
         tokenizer = read_tokenizer(source)
-    elif (folder / VOCABULARY).exists() and (folder / MERGES).exists():
+    elif cut_as_gpt2 and (folder / VOCABULARY).exists() and (folder / MERGES).exists():
         source = folder / VOCABULARY
         tokenizer = read_vocabulary(source, folder / MERGES)
     else:

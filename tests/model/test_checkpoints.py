@@ -345,3 +345,21 @@ def test_a_few_changed_bytes_give_a_model_or_a_refusal(
         said = str(refusal)
     assert "\n" not in said
     shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(("name", "read"), [("tied", True), ("llama", False)])
+def test_the_older_vocabulary_is_read_for_gpt2_only(tmp_path: Path, name: str, read: bool) -> None:
+    folder = Path(shutil.copytree(GOLDEN / name, tmp_path / name))
+    vocabulary = {letter: index for index, letter in enumerate("abcdefgh")} | {"ab": 8}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("#version: 0.2\na b\n")
+    tokenizer = open_checkpoint(folder).tokenizer
+    if read:
+        assert tokenizer.encode("abc") == [8, 2]
+        assert tokenizer.piece(20).text == "[id 20]"
+        (folder / "vocab.json").write_text(json.dumps(vocabulary | {"z": 29}))
+        with pytest.raises(CheckpointError, match="vocab.json: has 30 tokens"):
+            open_checkpoint(folder)
+    else:
+        with pytest.raises(UnknownToken, match=r"no tokenizer\.json"):
+            tokenizer.encode("abc")
