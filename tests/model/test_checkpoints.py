@@ -358,7 +358,7 @@ def test_the_older_vocabulary_is_read_for_gpt2_only(tmp_path: Path, name: str, r
         assert tokenizer.encode("abc") == [8, 2]
         assert tokenizer.piece(20).text == "[id 20]"
         (folder / "vocab.json").write_text(json.dumps(vocabulary | {"z": 29}))
-        with pytest.raises(CheckpointError, match="vocab.json: has 30 tokens"):
+        with pytest.raises(CheckpointError, match=r"vocab\.json: has 30 tokens"):
             open_checkpoint(folder)
     else:
         with pytest.raises(UnknownToken, match=r"no tokenizer\.json"):
