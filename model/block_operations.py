@@ -180,7 +180,7 @@ def _projections(blueprint: Blueprint, make: _Maker) -> Iterator[Operation]:
         scaled = f", stretched by {rotary.scaling.name}" if rotary.scaling else ""
         yield make(
             "attn.rot_q",
-            "Rotary positions",
+            "Rotary",
             Kind.ROTARY,
             inputs=read,
             axes=HEADS,
