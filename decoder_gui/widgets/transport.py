@@ -22,6 +22,7 @@ from decoder_gui.theme.style import Face, Style
 from decoder_gui.widgets.icon_button import IconButton
 
 RATES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # steps per second
+LEAST_BUSY = 110.0  # pixels at scale 1 of the line that says what is being done
 
 
 @dataclass(frozen=True)
@@ -236,6 +237,12 @@ class Transport(QWidget):
             if button is not self.cancel:
                 button.show()
         room = self.width() - self._row.contentsMargins().left() * 2
+        # What is being done, and the button that stops it, come before all of them.
+        aside = 0
+        if self._view.busy:
+            aside = self.cancel.sizeHint().width() + self._style.px(LEAST_BUSY)
+            room -= aside + self._row.spacing()
+        self._busy_side.setMinimumWidth(aside)
         for group in ([self.first, self.last], [self.rate], others, [chosen], [self.run]):
             self._centre.invalidate()
             if self._centre.sizeHint().width() <= room:

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
@@ -202,6 +203,28 @@ def test_what_the_worker_does_is_shown_and_can_be_cancelled(qtbot: QtBot) -> Non
         transport.cancel.click()
     transport.set_view(replace(busy, busy="", fraction=None), Style())
     assert not transport.cancel.isVisible()
+
+
+@pytest.mark.parametrize(("width", "scale"), [(1440, 1.0), (1440, 1.5), (1024, 1.5), (1100, 1.0)])
+def test_there_is_always_room_to_cancel(qtbot: QtBot, width: int, scale: float) -> None:
+    style = Style(scale=scale)
+    transport = Transport(style)
+    qtbot.addWidget(transport)
+    transport.resize(width, style.px(40))
+    transport.show()
+    text = "Downloading 143.0 MiB of 474.7 MiB"
+    transport.set_view(TransportView(ready=True, busy=text, fraction=0.3), style)
+    QApplication.processEvents()
+    assert transport.cancel.width() >= transport.cancel.sizeHint().width()
+    right = transport.cancel.mapTo(transport, transport.cancel.rect().bottomRight()).x()
+    assert right <= width
+    assert transport.busy_line.label.text().startswith("Down")
+    assert transport.busy_line.label.text().endswith(" · 30%")
+    assert transport.step.isVisible()
+    transport.set_view(TransportView(ready=True), style)
+    QApplication.processEvents()
+    assert transport.step.isVisible()
+    assert transport.play.isVisible()
 
 
 def view_of(tokens: int, step: int = 0) -> TimelineView:
