@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from model.errors import (
     UnknownToken,
 )
 from model.plain import forward as plain_forward
-from model.random_model import gpt2_small_shape, random_decoder
+from model.random_model import gpt2_small_shape, llama_blueprint, random_decoder
 from model.shape import ModelShape
 from model.tiny_engine import TinyEngine
 from model.wiring import SOUND, Wiring
@@ -101,6 +102,33 @@ def test_blocks_of_queries_leave_no_seam(count: int) -> None:
     np.testing.assert_allclose(
         found["blocks.1.attn.z"], weights @ found["blocks.1.attn.v"], rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("window", [1, 50, 128, 200, 299, 300, 400])
+def test_windows_and_shared_keys_leave_no_seam_either(window: int) -> None:
+    shape = replace(LONG, num_heads=6, kv_heads=2, head_dim=6, windows=(0, window))
+    decoder = random_decoder(llama_blueprint(shape), spread=0.3)
+    ids = tokens(shape, 300, batch=2)
+    found = record(decoder, ids, decoder.new_cache(batch=2), all_logits=True)
+    queries, keys = np.indices((300, 300))
+    seen = (keys <= queries) & (keys > queries - window)
+    q, k = (found[f"blocks.1.attn.rot_{name}"].astype(np.float64) for name in "qk")
+    scores = q @ np.repeat(k, 3, axis=1).swapaxes(-1, -2) * shape.scale
+    scores = np.where(seen, scores, -math.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    pattern = found["blocks.1.attn.pattern"]
+    np.testing.assert_allclose(pattern, weights, atol=1e-6)
+    assert not pattern[..., ~seen].any()
+    assert np.isneginf(found["blocks.1.attn.scores"][..., ~seen]).all()
+    value = np.repeat(found["blocks.1.attn.v"], 3, axis=1)
+    np.testing.assert_allclose(found["blocks.1.attn.z"], weights @ value, rtol=1e-4, atol=1e-5)
+    cache = decoder.new_cache(batch=2)
+    parts = [
+        decoder.forward(ids[:, start:end], cache, all_logits=True)
+        for start, end in ((0, 141), (141, 142), (142, 299), (299, 300))
+    ]
+    assert worst(np.concatenate(parts, axis=1), found["logits"]) < decoder.tolerance
 
 
 @settings(max_examples=25)
@@ -337,6 +365,8 @@ def test_restarted_positions_differ_from_the_cache_length_only_in_decode() -> No
         sound.forward(ids[:, :5], caches[0]), wrong.forward(ids[:, :5], caches[1])
     )
     held = record(wrong, ids[:, 5:], caches[1])
+    assert wrong.weights.position is not None
+    assert sound.weights.position is not None
     assert np.array_equal(held["pos_embed"][0, 0], wrong.weights.position[0])
     held = record(sound, ids[:, 5:], caches[0])
     assert np.array_equal(held["pos_embed"][0, 0], sound.weights.position[5])

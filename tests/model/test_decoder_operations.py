@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from model.blueprint import Blueprint
 from model.operations import Kind, Operation
-from model.random_model import random_decoder
+from model.random_model import llama_blueprint, random_decoder
+from model.rotary import Rotary
 from model.shape import ModelShape
+
+SHARED = ModelShape(
+    depth=2,
+    model_dim=8,
+    num_heads=4,
+    kv_heads=2,
+    gated=True,
+    context_length=12,
+    vocabulary=20,
+)
 
 
 def operations(depth: int, *, tied: bool = True) -> tuple[Operation, ...]:
@@ -36,6 +49,35 @@ def test_the_labels_of_a_block_in_order() -> None:
         "Logits",
         "Sample",
     ]
+
+
+def test_the_labels_of_other_blocks() -> None:
+    shape = replace(SHARED, depth=1)
+    full = replace(llama_blueprint(shape), qk_norm=True)
+    assert [o.short_name for o in random_decoder(full).operations if o.layer == 0] == [
+        "ln1",
+        "attn.q",
+        "attn.q_norm",
+        "attn.rot_q",
+        "cache",
+        "attn.scores",
+        "attn.pattern",
+        "attn.z",
+        "attn.out",
+        "resid_mid",
+        "ln2",
+        "mlp.gate",
+        "mlp.pre",
+        "mlp.post",
+        "mlp.out",
+        "resid_post",
+    ]
+    side = Blueprint(shape=replace(shape, gated=False), rotary=Rotary(2), parallel=True)
+    operations = {o.short_name: o for o in random_decoder(side).operations}
+    assert "resid_mid" not in operations
+    assert operations["ln2"].inputs == ("blocks.0.resid_pre",)
+    assert len(operations["resid_post"].inputs) == 3
+    assert operations["cache"].inputs == ("blocks.0.attn.rot_k", "blocks.0.attn.v")
 
 
 @pytest.mark.parametrize("depth", [1, 2, 12])
