@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,10 +165,7 @@ def build_weights(blueprint: Blueprint, arrays: Mapping[str, Floats]) -> Weights
         if array.dtype != np.float32:
             raise ShapeMismatch(f"the weight {name} is {array.dtype}, not float32")
         ready[name] = np.ascontiguousarray(array)
-    blocks = tuple(
-        BlockWeights(**{f.name: ready.get(f"blocks.{n}.{f.name}") for f in fields(BlockWeights)})  # type: ignore[arg-type]
-        for n in range(blueprint.shape.depth)
-    )
+    blocks = tuple(_block_of(ready, f"blocks.{layer}.") for layer in range(blueprint.shape.depth))
     return Weights(
         embedding=ready["embedding"],
         position=ready.get("position"),
@@ -176,3 +174,10 @@ def build_weights(blueprint: Blueprint, arrays: Mapping[str, Floats]) -> Weights
         final_shift=ready.get("final_shift"),
         unembedding=ready["embedding" if blueprint.tied else "unembedding"],
     )
+
+
+def _block_of(ready: Mapping[str, Floats], prefix: str) -> BlockWeights:
+    held: dict[str, Any] = {
+        field.name: ready.get(prefix + field.name) for field in fields(BlockWeights)
+    }
+    return BlockWeights(**held)

@@ -151,13 +151,13 @@ def make(name: str, wanted: Model) -> None:
     (folder / "golden.json").write_text(json.dumps(golden) + "\n")
 
 
-@torch.no_grad()
 def logits(model: Any, ids: torch.Tensor, sizes: tuple[int, ...]) -> list[list[float]]:
     """Logits of every position, (pos, vocab), from passes of those sizes over one cache."""
     cache = transformers.DynamicCache(config=model.config)
     rows: list[list[float]] = []
     for chunk in ids.split(list(sizes), dim=1):
-        found = model(chunk, past_key_values=cache, use_cache=True).logits[0]
+        with torch.no_grad():
+            found = model(chunk, past_key_values=cache, use_cache=True).logits[0]
         rows += [[round(value, 6) for value in row] for row in found.tolist()]
     return rows
 
