@@ -244,7 +244,8 @@ class Transport(QWidget):
             room -= aside + self._row.spacing()
         self._busy_side.setMinimumWidth(aside)
         for group in ([self.first, self.last], [self.rate], others, [chosen], [self.run]):
-            self._centre.invalidate()
+            for layout in (self._segments, self._player, self._centre):
+                layout.invalidate()  # none of them looks again by itself before the next event
             if self._centre.sizeHint().width() <= room:
                 break
             for button in group:

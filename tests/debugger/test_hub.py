@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from huggingface_hub import close_session
+from huggingface_hub import close_session, constants
 
 from decoder_gui.debugger import hub as hub_module
 from decoder_gui.debugger.hub import Downloading, HubError, Repository, fetch
@@ -279,6 +279,17 @@ def test_without_a_network_it_says_so(
     use_hub(monkeypatch, url, tmp_path / "cache")
     with pytest.raises(HubError, match=f"is not in the cache, and {url} cannot be reached"):
         open_model(f"hf:{NAME}")
+
+
+def test_offline_mode_is_honoured(offered: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(HubError, match="is not in the cache, and HF_HUB_OFFLINE forbids"):
+        open_model(f"hf:{NAME}")
+    assert offered.asked == []
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    open_model(f"hf:{NAME}")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert open_model(f"hf:{NAME}").name == NAME
 
 
 def test_a_model_without_a_tokenizer_opens_from_the_cache_though_the_hub_is_gone(
