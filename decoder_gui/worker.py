@@ -116,10 +116,10 @@ class Worker:
 
     def _loop(self) -> None:
         while (request := self._requests.get()) is not None:
-            ended = self._run(request)
+            # Reported first: whoever finds the worker idle and no report waiting stops looking.
+            self.reports.append(self._run(request))
             with self._lock:
                 self._outstanding -= 1
-            self.reports.append(ended)
 
     def _run(self, request: Request) -> Ended:
         number, tag = request.number, request.tag

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 from functools import partial
 
@@ -36,6 +37,21 @@ def test_jobs_run_in_order_in_one_thread(worker: Worker) -> None:
     updates = [report.update for report in finish(worker) if isinstance(report, Progressed)]
     assert [update[0] for update in updates] == ["a", "b", "c"]  # type: ignore[index]
     assert {update[1] for update in updates} == {"decoder-gui engine"}  # type: ignore[index]
+
+
+def test_a_worker_is_idle_only_once_its_last_report_waits(worker: Worker) -> None:
+    idle: list[bool] = []
+
+    class Watched(deque[Report]):
+        def append(self, report: Report) -> None:
+            idle.append(worker.idle)
+            super().append(report)
+
+    worker.reports = Watched()
+    worker.submit("run", lambda: iter(("something",)))
+    assert wait_until(lambda: worker.idle)
+    assert len(worker.reports) == 3
+    assert idle == [False] * 3
 
 
 def test_a_newer_request_of_a_tag_replaces_the_older(worker: Worker) -> None:
