@@ -73,10 +73,11 @@ class MainWindow(QMainWindow):
         return self.workspace
 
     def recall_geometry(self) -> None:
-        """Take on the size and place of last time."""
+        """Take on the size and place of last time, or else as much of the screen as is useful."""
         geometry = None if self._settings is None else self._settings.value("window/geometry")
-        if geometry is not None:
-            self.restoreGeometry(geometry)
+        if geometry is None or not self.restoreGeometry(geometry):
+            # Left alone, Qt takes at most two thirds of a screen.
+            self.resize(self.sizeHint().boundedTo(self.screen().availableSize()))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)
