@@ -66,7 +66,7 @@ def story_row(tokenizer: Tokenizer, source: Iterator[str], rng: random.Random) -
 
 
 def repetition_row(size: int, end: int, rng: random.Random) -> list[list[int]]:
-    """Ids and targets of random token phrases that come back at irregular distances.
+    """Ids and targets of random phrases of tokens that come back at irregular distances.
 
     Only what the row itself foretells is a target: the tokens inside a phrase seen before. As the
     distance varies, the row can only be continued by finding the token before (previous-token
@@ -89,6 +89,49 @@ def repetition_row(size: int, end: int, rng: random.Random) -> list[list[int]]:
         targets += [*(phrase[1:] if number in seen else [IGNORED] * (len(phrase) - 1)), IGNORED]
         seen.add(number)
     return [ids[:CONTEXT], targets[:CONTEXT]]
+
+
+def prepare_copying(model: GPT2LMHeadModel) -> None:
+    """Start heads 0.0 and 1.0 as a previous-token and an induction head; then train freely.
+
+    From random weights this pair does not form within a run of this length. The width is divided
+    into four random subspaces, each as wide as a head. Positions start as waves of random frequency
+    in P (and random in R); head 0.0 asks in P for the position one back and moves part A of that
+    token to B; head 1.0 compares A of its own token with B of the others and copies A of the one it
+    finds. Heads 3.0 and 3.1 start with copying what they attend to, A and R of it, wherever they
+    look. Block 0 writes little else at first, so that A and B stay readable. Everything is an
+    ordinary weight that training may change.
+    """
+    width = model.config.n_embd
+    size = width // model.config.n_head
+    waves = size // 2
+    basis, _ = torch.linalg.qr(torch.randn(width, width))
+    p, a, b, r = (basis[:, i * size : (i + 1) * size] for i in range(4))  # (width, d_head)
+    frequency = math.pi * torch.rand(waves)
+    angle = torch.arange(CONTEXT)[:, None] * frequency  # (pos, wave)
+    cos, sin = torch.diag(frequency.cos()), torch.diag(frequency.sin())
+    one_back = torch.cat([torch.cat([cos, -sin], 1), torch.cat([sin, cos], 1)])
+    first, second = model.transformer.h[0], model.transformer.h[1]
+    keys, values = slice(width, width + size), slice(2 * width, 2 * width + size)
+    with torch.no_grad():
+        scale = model.config.initializer_range * math.sqrt(width / waves)
+        positions = scale * torch.cat([angle.cos(), angle.sin()], 1) @ p.T
+        model.transformer.wpe.weight.copy_(model.transformer.wpe.weight @ r @ r.T + positions)
+        first.attn.c_attn.weight[:, :size] = 2.5 * p @ one_back
+        first.attn.c_attn.weight[:, keys] = 2.5 * p
+        first.attn.c_attn.weight[:, values] = a
+        first.attn.c_proj.weight.mul_(0.2)
+        first.attn.c_proj.weight[:size] = 0.4 * b.T
+        first.mlp.c_proj.weight.mul_(0.2)
+        second.attn.c_attn.weight[:, :size] = 3.0 * a
+        second.attn.c_attn.weight[:, keys] = 3.0 * b
+        second.attn.c_attn.weight[:, values] = a
+        second.attn.c_proj.weight[:size] = 0.5 * a.T
+        last = model.transformer.h[3].attn
+        for head, part in enumerate((a, r)):
+            rows = slice(head * size, (head + 1) * size)
+            last.c_attn.weight[:, 2 * width + rows.start : 2 * width + rows.stop] = part
+            last.c_proj.weight[rows] = 0.5 * part.T
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: int = 60) -> float:
@@ -116,6 +159,7 @@ def train(tokenizer: Tokenizer, args: argparse.Namespace) -> GPT2LMHeadModel:
         eos_token_id=end,
     )
     model = GPT2LMHeadModel(config).train()
+    prepare_copying(model)
     matrices = [p for p in model.parameters() if p.ndim > 1]
     vectors = [p for p in model.parameters() if p.ndim < 2]
     groups = [{"params": matrices, "weight_decay": args.decay}, {"params": vectors}]
@@ -123,8 +167,8 @@ def train(tokenizer: Tokenizer, args: argparse.Namespace) -> GPT2LMHeadModel:
     source = (story.text for story in stories(args.seed))
     started = time.time()
     for step in range(args.steps):
-        # A quarter of repetition until 80 % of the steps, a sixteenth after that.
-        repeated = args.rows // 4 if step < 0.8 * args.steps else args.rows // 16
+        # A quarter of repetition at first; an eighth once it is learnt, to keep it.
+        repeated = args.rows // 4 if step < 0.2 * args.steps else args.rows // 8
         rows = [story_row(tokenizer, source, rng) for _ in range(args.rows - repeated)]
         rows += [repetition_row(size, end, rng) for _ in range(repeated)]
         batch = torch.tensor(rows)  # (row, ids | targets, position)
