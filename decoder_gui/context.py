@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
 from decoder_gui.change import Change
+from decoder_gui.check_schedule import CheckSchedule
+from decoder_gui.context_state import ContextState
 from decoder_gui.debugger.choosing import draw_many
 from decoder_gui.debugger.cursor import (
     Cursor,
@@ -28,85 +30,36 @@ from decoder_gui.player import Player
 from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
-from decoder_gui.viewdata.moment import ModelInfo, Moment, Selection, build_moment
+from decoder_gui.viewdata.moment import ModelInfo, Selection
 from decoder_gui.worker import Ended, Progressed, Report
-from model.checks import CheckResult
 from model.errors import CacheExhausted, ContextOverflow, DecoderError, sentence
-from model.sampling import SamplingConfig
-from model.trace import Event, Trace
+from model.trace import Event
 
 CHECKS_UP_TO = 400_000_000  # parameters x positions that are checked without being asked
 RUN, CHECKS, REPLAY = "run", "checks", "replay"
 
 
-class AppContext(QObject):
-    """State of the window: model, trace, cursor, selection, settings, looks.
+class AppContext(ContextState):
+    """What can be done to the window's state.
 
     Everything lives in the GUI thread; arrays arrive from the worker read-only. No command blocks:
     what it causes is told through ``changed``, once for everything that happened together.
-
-    Signals:
-        changed(Change): what is different now.
-        notice(str): one sentence for the status line.
-        crashed(str): the text of an unforeseen exception in the worker.
-        overflowed(list, int): the token ids of a prompt that does not fit, and the capacity.
     """
 
-    changed = Signal(object)
-    notice = Signal(str)
-    crashed = Signal(str)
-    overflowed = Signal(object, object)
-
     def __init__(self, style: Style | None = None, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.model: ModelInfo | None = None
-        self.run_state: Run | None = None
-        self.cursor: Cursor | None = None
-        self.granularity = Granularity.OPERATION
-        self.selection = Selection()
-        self.sampling = SamplingConfig(seed=DEFAULT_SEED)
-        self.capacity = 0
-        self.style = Style() if style is None else style
-        self.faults: frozenset[str] = frozenset()
-        self.checks: tuple[CheckResult, ...] = ()
-        self.checks_pending = False
-        self.busy: Busy | None = None
-        self.breakpoints: frozenset[Cursor] = frozenset()
-        self.prompt = ""
-        self.prompt_ids: tuple[int, ...] = ()
-        self.displayed = 40  # candidates listed; never changes what is drawn
+        super().__init__(style, parent)
         # Not seeded like the session: the same numbers would not be independent draws.
         self._comparing = np.random.default_rng((DEFAULT_SEED, 1))
-
         self._link = EngineLink(self._on_report, self._on_batch, self)
         self._heard = Change(0)
-        self._moment: Moment | None = None
         self._arrival: Callable[[], Cursor | None] | None = None
         self._by_hand_next: int | None = None
         self._before_projector = self.style
+        self._runs = 0  # jobs on the session that have not ended
+        self._checking = CheckSchedule(self)
+        self._checking.due.connect(self.run_checks)
         self._player = Player(self)
         self._player.tick.connect(self._on_tick)
-
-    # ---- what is so
-
-    @property
-    def trace(self) -> Trace | None:
-        return None if self.run_state is None else self.run_state.trace
-
-    @property
-    def moment(self) -> Moment | None:
-        """The present state for view data; None before a model is open."""
-        if self._moment is None and self.model is not None and self.run_state is not None:
-            self._moment = build_moment(
-                self.model,
-                self.run_state,
-                self.cursor,
-                self.selection,
-                self.sampling,
-                self.capacity,
-                displayed=self.displayed,
-            )
-        return self._moment
 
     @property
     def playing(self) -> bool:
@@ -118,16 +71,9 @@ class AppContext(QObject):
         return self._player.rate
 
     @property
-    def at_end(self) -> bool:
-        """Whether the cursor stands on the last event recorded."""
-        return self.trace is None or self.cursor == last(self.trace)
-
-    @property
-    def exhausted(self) -> str:
-        """In words that the cache is full, or an empty string."""
-        if self.trace is None or not self.trace.steps or self.trace.positions < self.capacity:
-            return ""
-        return str(CacheExhausted(self.trace.positions, self.capacity))
+    def checks_pending(self) -> bool:
+        """Whether verdicts on the tokens in hand are still to come."""
+        return self._checking.pending
 
     @property
     def idle(self) -> bool:
@@ -216,7 +162,7 @@ class AppContext(QObject):
         target = advance(self.trace, self.cursor, self.granularity, direction)
         if target is not None:
             self._place(target)
-        elif direction > 0 and self._link.idle:
+        elif direction > 0 and not self._runs:
             self._decode_on()
 
     def go_first(self) -> None:
@@ -278,6 +224,7 @@ class AppContext(QObject):
     def cancel(self) -> None:
         """Stop what the worker is doing at the next event."""
         self._player.stop()
+        self._checking.stop()
         self._link.cancel()
 
     # ---- selection and sampling
@@ -351,7 +298,7 @@ class AppContext(QObject):
         room, sampling = self._link.room, self.sampling
         ids = self.trace.token_ids
         split = len(self.trace.steps[0].token_ids)
-        self.checks_pending = True
+        self._checking.begun()
         self._submit(CHECKS, "Checking", lambda: room.check(ids[:split], ids[split:], sampling))
         self._tell(Change.CHECKS)
 
@@ -374,12 +321,10 @@ class AppContext(QObject):
     def close(self) -> None:
         """Stop the timers and the worker; nothing runs afterwards."""
         self._player.stop()
+        self._checking.stop()
         self._link.close()
 
     # ---- inside
-
-    def _seed(self) -> int:
-        return DEFAULT_SEED if self.sampling.seed is None else self.sampling.seed
 
     def _restyle(self, style: Style) -> None:
         if style != self.style:
@@ -393,16 +338,14 @@ class AppContext(QObject):
             self.cursor = cursor
             self._tell(Change.CURSOR)
 
-    def _tell(self, change: Change) -> None:
-        self._moment = None
-        self.changed.emit(change)
-
     def _arrive(self, where: Callable[[], Cursor | None]) -> None:
         """Where the cursor goes once the job that is about to be submitted has ended."""
         self._arrival = where
 
     def _submit(self, tag: str, text: str, job: Callable[[], Iterator[object]]) -> None:
         if tag == RUN:
+            self._runs += 1
+            self._checking.stop()
             self._link.cancel(CHECKS)
         self._link.submit(tag, text, job, replace=tag != RUN)
 
@@ -544,8 +487,9 @@ class AppContext(QObject):
     def _on_ended(self, ended: Ended) -> Change:
         change = Change.BUSY
         if ended.tag == CHECKS:
-            self.checks_pending = False
+            self._checking.ended()
             change |= Change.CHECKS
+        self._runs -= ended.tag == RUN
         if ended.tag == RUN and self.run_state is not None:
             if ended.cancelled or ended.refusal is not None or ended.crash:
                 self.run_state.drop_unfinished()
@@ -555,9 +499,8 @@ class AppContext(QObject):
                 self.run_state.mark_by_hand(self._by_hand_next)
                 self._by_hand_next = None
             change |= self._settle()
-            if not ended.cancelled:
-                self._check_if_cheap()
-                change |= Change.CHECKS
+            self._check_if_cheap()
+            change |= Change.CHECKS
         if ended.cancelled and ended.tag == RUN:
             self.notice.emit("Cancelled. Everything up to the last complete step is kept.")
         if ended.refusal is not None:
@@ -578,20 +521,13 @@ class AppContext(QObject):
 
     def _check_if_cheap(self) -> None:
         self.checks = ()
-        if self.model is None or self.trace is None:
-            return
-        if self.model.parameters * self.trace.positions <= CHECKS_UP_TO:
-            self.run_checks()
-
-    def _clamped(self, cursor: Cursor | None) -> Cursor | None:
-        """The same event, or the last one there is."""
-        trace = self.trace
-        if trace is None or cursor is None:
-            return None
-        if cursor.step < len(trace.steps) and cursor.operation < trace.events_in(cursor.step):
-            return cursor
-        return last(trace)
+        if (
+            self.model is not None
+            and self.trace
+            and self.model.parameters * self.trace.positions <= CHECKS_UP_TO
+        ):
+            self._checking.soon()
 
     def _on_tick(self) -> None:
-        if self._link.idle:
+        if not self._runs:
             self.move(1)

@@ -61,9 +61,10 @@ class MainWindow(QMainWindow):
         from decoder_gui.workspace import Workspace
 
         self.workspace = Workspace(context, self)
-        self._rows.replaceWidget(self._opening, self.workspace)
-        self._rows.setStretchFactor(self.workspace, 1)
+        # Not replaceWidget: it hands its old item to Python, which frees it under the layout.
+        self._rows.removeWidget(self._opening)
         self._opening.deleteLater()
+        self._rows.addWidget(self.workspace, 1)
         self.workspace.show()
         self.workspace.arrangement.share_out()
         if self._settings is not None:
