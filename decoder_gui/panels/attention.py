@@ -107,6 +107,8 @@ class AttentionPanel(Panel):
     def _redraw_view(self, changes: Change) -> None:
         moment = self.context.moment
         computed = moment is not None and moment.cursor is not None
+        if moment is not None and changes & Change.TRACE:
+            self._store.prepare(moment)
         if not computed and self._view is not None and not self.context.idle:
             return  # the same model is about to run again: no flash of an empty panel
         self.empty.setVisible(not computed)
