@@ -97,6 +97,7 @@ class _Life:
         self._collector = Collector(self._window)
         self.context = AppContext(self._style)
         self._window.furnish(self.context)
+        self._collector.set_aside()
         return self.context
 
     def open(self, run: RunOptions, window: WindowOptions) -> None:

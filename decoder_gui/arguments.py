@@ -56,6 +56,17 @@ class Arguments:
     rounds: int | None = None
 
 
+class _Version(argparse.Action):
+    """Prints the version when it is asked for: to look it up takes longer than all the rest."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(_version())
+        parser.exit()
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise BadArguments(message)
@@ -103,7 +114,7 @@ def _window_parser() -> argparse.ArgumentParser:
         epilog="Commands without a window: decoder-gui trace | check | bench | models, "
         "each with --help.",
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
     _add_run_options(parser, optional_model=True)
     parser.add_argument("--fault", metavar="NAME", help="open with a deliberate fault switched on")
     parser.add_argument(

@@ -6,7 +6,6 @@ run. Exit status: 0 done, 1 a check fell short, 2 the input was wrong.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -208,6 +207,8 @@ def sampling_of(options: RunOptions) -> SamplingConfig:
 
 
 def _write_json(target: str, value: Any) -> None:
+    import json
+
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2)
     if target == "-":
         print(text)

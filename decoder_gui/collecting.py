@@ -16,18 +16,22 @@ INTERVAL = 500  # ms between two looks
 class Collector(QObject):
     """Takes automatic collection over from Python until :meth:`stop`.
 
-    What exists when it starts is set aside: it is not garbage, and looking at it again and again
-    is what makes a collection slow.
+    What exists when it starts is set aside, and again whenever :meth:`set_aside` is called: it is
+    not garbage, and looking at it again and again is what makes a collection slow.
     """
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         gc.disable()
-        gc.freeze()
+        self.set_aside()
         self._timer = QTimer(self)
         self._timer.setInterval(INTERVAL)
         self._timer.timeout.connect(self.look)
         self._timer.start()
+
+    def set_aside(self) -> None:
+        """Never look at what exists now: 60,000 objects once NumPy and the panels are there."""
+        gc.freeze()
 
     def look(self) -> None:
         """Collect the generations that are due by Python's own thresholds."""
