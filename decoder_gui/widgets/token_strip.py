@@ -169,9 +169,8 @@ class TokenStrip(QWidget):
         if here is None:
             self.setAccessibleDescription("No token has been processed yet")
             return
-        self.setAccessibleDescription(
-            f"{self._view.cells[here].whole(computed=here < self._view.numbers_to)}\nof {len(self._view.cells)} tokens"
-        )
+        said = self._view.cells[here].whole(computed=here < self._view.numbers_to)
+        self.setAccessibleDescription(f"{said}\nof {len(self._view.cells)} tokens")
 
     # ---- painting
 
