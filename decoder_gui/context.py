@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject
 
+from decoder_gui.ahead import Again, Ahead
 from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
 from decoder_gui.context_state import ContextState
@@ -56,6 +57,7 @@ class AppContext(ContextState):
         self._by_hand_next: int | None = None
         self._before_projector = self.style
         self._runs = 0  # jobs on the session that have not ended
+        self._ahead = Ahead()
         self._checking = CheckSchedule(self)
         self._checking.due.connect(self.run_checks)
         self._player = Player(self)
@@ -84,13 +86,14 @@ class AppContext(ContextState):
 
     def open_model(self, spec: str, *, capacity: int | None = None) -> None:
         """Open a model by name or path; the one in hand stays until the new one is ready."""
-        room, faults = self._link.room, self.faults
+        room, faults = self._link.room, self._faults_to_come
         seed = self._seed()
         self._submit(
             RUN,
             f"Opening {spec}",
             lambda: room.open(spec, capacity=capacity, seed=seed, faults=faults),
         )
+        self._ahead = Ahead(capacity, faults, Again())
 
     def prefill(self, text: str | None = None, *, tokens: int = 0) -> None:
         """Run a prompt (the present one where None), then choose ``tokens`` tokens."""
@@ -107,8 +110,8 @@ class AppContext(ContextState):
     def prefill_ids(self, token_ids: list[int], *, tokens: int = 0) -> None:
         """The same for token ids; a prompt that does not fit is reported, never cut silently."""
         if len(token_ids) > self.capacity:
-            self.overflowed.emit(token_ids, self.capacity)
             self.notice.emit(sentence(ContextOverflow(len(token_ids), self.capacity)))
+            self.overflowed.emit(token_ids, self.capacity)  # whoever asks back answers within it
             return
         room, seed, config = self._link.room, self._seed(), self.sampling
         ids = tuple(token_ids)
@@ -125,7 +128,7 @@ class AppContext(ContextState):
 
     def prefill_in(self, token_ids: list[int], capacity: int) -> None:
         """Run a prompt in another context."""
-        self._rebuild(capacity=capacity, faults=self.faults, prompt=tuple(token_ids))
+        self._rebuild(capacity=capacity, prompt=tuple(token_ids))
 
     def set_capacity(self, capacity: int) -> None:
         """Another context: the same tokens are run again in a cache of that size."""
@@ -140,18 +143,19 @@ class AppContext(ContextState):
                 f"{self.trace.positions} positions are in use and do not fit in {capacity}."
             )
             return
-        self._rebuild(capacity=capacity, faults=self.faults)
+        self._rebuild(capacity=capacity)
 
     def set_fault(self, name: str, on: bool) -> None:
         """Switch a deliberate fault on or off and run the same tokens again."""
-        faults = self.faults | {name} if on else self.faults - {name}
-        if faults != self.faults:
-            self._rebuild(capacity=self.capacity, faults=faults)
+        before = self._faults_to_come
+        faults = before | {name} if on else before - {name}
+        if faults != before:
+            self._rebuild(faults=faults)
 
     def clear_faults(self) -> None:
         """Switch every fault off."""
-        if self.faults:
-            self._rebuild(capacity=self.capacity, faults=frozenset())
+        if self._faults_to_come:
+            self._rebuild(faults=frozenset())
 
     # ---- the cursor
 
@@ -345,6 +349,7 @@ class AppContext(ContextState):
     def _submit(self, tag: str, text: str, job: Callable[[], Iterator[object]]) -> None:
         if tag == RUN:
             self._runs += 1
+            self._ahead = replace(self._ahead, again=None)
             self._checking.stop()
             self._link.cancel(CHECKS)
         self._link.submit(tag, text, job, replace=tag != RUN)
@@ -388,38 +393,54 @@ class AppContext(ContextState):
         self._arrive(arrival)
         self._submit(RUN, "Decoding one token", lambda: room.decode(step, token_id, drawn=drawn))
 
+    @property
+    def _faults_to_come(self) -> frozenset[str]:
+        """The faults that will be on once everything asked for has been done."""
+        asked = self._ahead.faults
+        return self.faults if asked is None else asked
+
+    def _in_hand(self, prompt: tuple[int, ...]) -> Again:
+        """What is on screen, as something to run again; another prompt is run instead of it."""
+        if prompt or self.trace is None or self.run_state is None:
+            return Again(prompt=prompt)
+        return Again((), self.trace.steps, self.run_state.taken_by_hand, self.cursor)
+
     def _rebuild(
-        self, *, capacity: int, faults: frozenset[str], prompt: tuple[int, ...] = ()
+        self,
+        *,
+        capacity: int | None = None,
+        faults: frozenset[str] | None = None,
+        prompt: tuple[int, ...] = (),
     ) -> None:
-        """The tokens in hand again, or another prompt, in a new session."""
-        trace, here = self.trace, self.cursor
-        steps = () if trace is None or prompt else trace.steps
-        prompt = steps[0].token_ids if steps else prompt
-        drawn = not self.sampling.deterministic
-        continuation = tuple((step.token_ids[0], drawn) for step in steps[1:])
+        """The steps in hand again, or another prompt, in a new session; None leaves as it is."""
+        # What an unfinished job of this kind was asked for, not the part of it that is there yet.
+        pending = None if prompt else self._ahead.again
+        again = self._in_hand(prompt) if pending is None else pending
+        size = capacity or self._ahead.capacity or self.capacity
+        broken = self._faults_to_come if faults is None else faults
         room, seed = self._link.room, self._seed()
-        by_hand = () if self.run_state is None else self.run_state.taken_by_hand
 
         def arrival() -> Cursor | None:
             if self.trace is None or self.run_state is None:
                 return None
-            for step in by_hand:
+            for step in again.by_hand:
                 self.run_state.mark_by_hand(step)
-            known = here is not None and here.step < len(self.trace.steps)
-            return here if known else last(self.trace)
+            known = again.here is not None and again.here.step < len(self.trace.steps)
+            return again.here if known else last(self.trace)
 
         self._arrive(arrival)
         self._submit(
             RUN,
             "Running the same tokens again",
             lambda: room.rebuild(
-                capacity=capacity,
+                capacity=size,
                 seed=seed,
-                faults=faults,
-                prompt_ids=prompt,
-                continuation=continuation,
+                faults=broken,
+                steps=again.steps,
+                prompt_ids=again.prompt,
             ),
         )
+        self._ahead = Ahead(size, broken, again)
 
     # ---- what the worker says
 
@@ -490,6 +511,8 @@ class AppContext(ContextState):
             self._checking.ended()
             change |= Change.CHECKS
         self._runs -= ended.tag == RUN
+        if not self._runs:
+            self._ahead = Ahead()
         if ended.tag == RUN and self.run_state is not None:
             if ended.cancelled or ended.refusal is not None or ended.crash:
                 self.run_state.drop_unfinished()
