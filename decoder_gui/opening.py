@@ -13,7 +13,7 @@ from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.main_window import MainWindow
 from decoder_gui.waiting import wait_until
-from model.errors import DecoderError
+from model.errors import ContextOverflow, DecoderError, sentence
 from model.faults import find_fault
 
 SETTLING_TURNS = 12  # of the event loop: layout, lazily made plots, deferred repaints
@@ -33,7 +33,7 @@ def open_and_stand(
         _start(context, run)
         _stand(context, window)
     except DecoderError as problem:
-        context.notice.emit(str(problem))
+        context.notice.emit(sentence(problem))
 
 
 def take_snapshot(
@@ -50,7 +50,7 @@ def take_snapshot(
     """
     size = QSize(*(window.size or (1440, 900)))
     main_window.resize(size)
-    _start(context, run)
+    _start(context, run, may_ask=False)
     if window.projector and main_window.workspace is not None:
         main_window.workspace.set_projector(True)
     if main_window.workspace is not None:
@@ -67,10 +67,18 @@ def take_snapshot(
         raise Refused(f"{path} cannot be written")
 
 
-def _start(context: AppContext, run: RunOptions) -> None:
-    """Open the model and run the prompt; raises if either is refused."""
+def _start(context: AppContext, run: RunOptions, *, may_ask: bool = True) -> None:
+    """Open the model and run the prompt; raises if either is refused.
+
+    A prompt that does not fit is refused, too, where nobody is there to be asked what to do.
+    """
     refusals: list[str] = []
+
+    def asked(*_: object) -> None:
+        refusals.clear()  # the window has asked about the prompt and carried out the answer
+
     context.notice.connect(refusals.append)
+    context.overflowed.connect(asked)
     try:
         context.sampling = sampling_of(run)
         if run.fault is not None:
@@ -81,23 +89,28 @@ def _start(context: AppContext, run: RunOptions) -> None:
         if model is None:
             raise Refused("the model could not be opened")
         if run.prompt_ids is not None:
-            context.prompt = model.tokenizer.decode(list(run.prompt_ids))
-            context.prefill_ids(list(run.prompt_ids), tokens=run.tokens or 0)
+            ids = list(run.prompt_ids)
+            context.prompt = model.tokenizer.decode(ids)
         else:
-            prompt = run.prompt
-            if prompt is None:
-                prompt = DEFAULT_PROMPTS.get(model.name, DEFAULT_PROMPTS["stories"])
-            context.prefill(prompt, tokens=run.tokens or 0)
+            default = DEFAULT_PROMPTS.get(model.name, DEFAULT_PROMPTS["stories"])
+            context.prompt = default if run.prompt is None else run.prompt
+            ids = model.tokenizer.encode(context.prompt)
+        if len(ids) > context.capacity and not may_ask:
+            raise ContextOverflow(len(ids), context.capacity)
+        context.prefill_ids(ids, tokens=run.tokens or 0)
         _settle(context, refusals)
     finally:
         context.notice.disconnect(refusals.append)
+        context.overflowed.disconnect(asked)
 
 
 def _settle(context: AppContext, refusals: list[str]) -> None:
     if not wait_until(lambda: context.idle):
         raise Refused("the model did not answer within two minutes")
-    if refusals:
-        raise Refused(refusals[0])
+    warnings = () if context.model is None else context.model.warnings
+    for notice in refusals:
+        if notice not in warnings:  # of which the model opened all the same
+            raise Refused(notice)
 
 
 def _stand(context: AppContext, window: WindowOptions) -> None:
