@@ -77,7 +77,8 @@ def open_folder(place: Path) -> LoadedModel:
         # A sum is not finite if any of its terms is not: one cheap look at all of them.
         if not np.isfinite(array.sum(dtype=np.float64)):
             count = array.size - int(np.isfinite(array).sum())
-            warnings.append(f"{source.name} holds {count:,} values that are NaN or infinite")
+            what = "1 value that is" if count == 1 else f"{count:,} values that are"
+            warnings.append(f"{source.name} holds {what} NaN or infinite")
         arrays[name] = np.ascontiguousarray(array.T) if source.transposed else array
     for double, name in doubles.items():
         if double in stored and not _repeats(weights_file, stored[double], arrays[name]):
