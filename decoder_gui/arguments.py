@@ -6,9 +6,14 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from model.sampling import SamplingConfig
 
 COMMANDS = ("trace", "check", "bench", "models")
+TINY_PROMPT = "The cat"
+STORY_PROMPT = "Once upon a time there was a little cat named Tom."
 
 
 class BadArguments(ValueError):
@@ -31,6 +36,29 @@ class RunOptions:
     order: str
     context: int | None
     fault: str | None
+
+    def prompt_for(self, model_name: str) -> str:
+        """The prompt as text; where none was given, one that suits the model."""
+        if self.prompt is not None:
+            return self.prompt
+        return TINY_PROMPT if model_name == "tiny" else STORY_PROMPT
+
+    def sampling(self) -> SamplingConfig:
+        """The sampler's settings.
+
+        Raises:
+            InvalidSampling: out of range.
+        """
+        from model.sampling import SamplingConfig
+
+        return SamplingConfig(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            seed=self.seed,
+            order=self.order,
+            min_p=self.min_p,
+        )
 
 
 @dataclass(frozen=True)

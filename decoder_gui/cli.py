@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 DONE, FELL_SHORT, WRONG_INPUT = 0, 1, 2
 
-DEFAULT_PROMPTS = {
-    "tiny": "The cat",
-    "stories": "Once upon a time there was a little cat named Tom.",
-}
 CHECK_TOKENS = 8  # decoded by `check` where nothing else is said, as far as the context goes
 
 
@@ -178,32 +174,11 @@ def _open(options: RunOptions) -> tuple[LoadedModel, list[int], SamplingConfig]:
     """The model, the prompt's token ids and the sampler's settings, each refused in words."""
     from decoder_gui.debugger.library import open_model
 
-    sampling = sampling_of(options)
+    sampling = options.sampling()
     loaded = open_model(options.model)
     if options.prompt_ids is not None:
         return loaded, list(options.prompt_ids), sampling
-    prompt = options.prompt
-    if prompt is None:
-        prompt = DEFAULT_PROMPTS.get(loaded.name, DEFAULT_PROMPTS["stories"])
-    return loaded, loaded.tokenizer.encode(prompt), sampling
-
-
-def sampling_of(options: RunOptions) -> SamplingConfig:
-    """The sampler's settings.
-
-    Raises:
-        InvalidSampling: out of range.
-    """
-    from model.sampling import SamplingConfig
-
-    return SamplingConfig(
-        temperature=options.temperature,
-        top_p=options.top_p,
-        top_k=options.top_k,
-        seed=options.seed,
-        order=options.order,
-        min_p=options.min_p,
-    )
+    return loaded, loaded.tokenizer.encode(options.prompt_for(loaded.name)), sampling
 
 
 def _write_json(target: str, value: Any) -> None:

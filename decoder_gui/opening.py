@@ -8,7 +8,6 @@ from PySide6.QtCore import QSize
 from PySide6.QtGui import QImage
 
 from decoder_gui.arguments import RunOptions, WindowOptions
-from decoder_gui.cli import DEFAULT_PROMPTS, sampling_of
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.main_window import MainWindow
@@ -80,7 +79,7 @@ def _start(context: AppContext, run: RunOptions, *, may_ask: bool = True) -> Non
     context.notice.connect(refusals.append)
     context.overflowed.connect(asked)
     try:
-        context.sampling = sampling_of(run)
+        context.sampling = run.sampling()
         if run.fault is not None:
             context.faults = frozenset({find_fault(run.fault).name})
         context.open_model(run.model, capacity=run.context)
@@ -92,8 +91,7 @@ def _start(context: AppContext, run: RunOptions, *, may_ask: bool = True) -> Non
             ids = list(run.prompt_ids)
             context.prompt = model.tokenizer.decode(ids)
         else:
-            default = DEFAULT_PROMPTS.get(model.name, DEFAULT_PROMPTS["stories"])
-            context.prompt = default if run.prompt is None else run.prompt
+            context.prompt = run.prompt_for(model.name)
             ids = model.tokenizer.encode(context.prompt)
         if len(ids) > context.capacity and not may_ask:
             raise ContextOverflow(len(ids), context.capacity)
