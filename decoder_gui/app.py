@@ -26,6 +26,7 @@ from decoder_gui.theme.style import Style
 from decoder_gui.theme.stylesheet import apply_style
 
 if TYPE_CHECKING:
+    from decoder_gui.collecting import Collector
     from decoder_gui.context import AppContext
 
 DONE = 0
@@ -87,12 +88,16 @@ class _Life:
         self._window = main_window
         self._style = style
         self.context: AppContext | None = None
+        self._collector: Collector | None = None
 
     def begin(self) -> AppContext:
+        from decoder_gui.collecting import Collector
         from decoder_gui.context import AppContext
 
+        self._collector = Collector(self._window)
         self.context = AppContext(self._style)
         self._window.furnish(self.context)
+        self._collector.set_aside()
         return self.context
 
     def open(self, run: RunOptions, window: WindowOptions) -> None:
@@ -105,6 +110,8 @@ class _Life:
     def end(self) -> None:
         if self.context is not None:
             self.context.close()
+        if self._collector is not None:
+            self._collector.stop()
 
 
 def _looks(window: WindowOptions, settings: QSettings | None) -> Style:

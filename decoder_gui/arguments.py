@@ -6,9 +6,14 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from model.sampling import SamplingConfig
 
 COMMANDS = ("trace", "check", "bench", "models")
+TINY_PROMPT = "The cat"
+STORY_PROMPT = "Once upon a time there was a little cat named Tom."
 
 
 class BadArguments(ValueError):
@@ -32,6 +37,29 @@ class RunOptions:
     context: int | None
     fault: str | None
 
+    def prompt_for(self, model_name: str) -> str:
+        """The prompt as text; where none was given, one that suits the model."""
+        if self.prompt is not None:
+            return self.prompt
+        return TINY_PROMPT if model_name == "tiny" else STORY_PROMPT
+
+    def sampling(self) -> SamplingConfig:
+        """The sampler's settings.
+
+        Raises:
+            InvalidSampling: out of range.
+        """
+        from model.sampling import SamplingConfig
+
+        return SamplingConfig(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            seed=self.seed,
+            order=self.order,
+            min_p=self.min_p,
+        )
+
 
 @dataclass(frozen=True)
 class WindowOptions:
@@ -54,6 +82,17 @@ class Arguments:
     json: str | None = None
     shape: str = "stories"
     rounds: int | None = None
+
+
+class _Version(argparse.Action):
+    """Prints the version when it is asked for: to look it up takes longer than all the rest."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(_version())
+        parser.exit()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -103,7 +142,7 @@ def _window_parser() -> argparse.ArgumentParser:
         epilog="Commands without a window: decoder-gui trace | check | bench | models, "
         "each with --help.",
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action=_Version, help="print the version and exit")
     _add_run_options(parser, optional_model=True)
     parser.add_argument("--fault", metavar="NAME", help="open with a deliberate fault switched on")
     parser.add_argument(

@@ -6,7 +6,6 @@ run. Exit status: 0 done, 1 a check fell short, 2 the input was wrong.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
 
 DONE, FELL_SHORT, WRONG_INPUT = 0, 1, 2
 
-DEFAULT_PROMPTS = {
-    "tiny": "The cat",
-    "stories": "Once upon a time there was a little cat named Tom.",
-}
 CHECK_TOKENS = 8  # decoded by `check` where nothing else is said, as far as the context goes
 
 
@@ -180,15 +175,12 @@ def _open(options: RunOptions) -> tuple[Prepared, list[int], SamplingConfig]:
     """The model, the prompt's token ids and the sampler's settings, each refused in words."""
     from model.tokenizers import encode_prompt
 
-    sampling = sampling_of(options)
+    sampling = options.sampling()
     ready = _prepare(options)
     loaded = ready.loaded
     if options.prompt_ids is not None:
         return ready, list(options.prompt_ids), sampling
-    prompt = options.prompt
-    if prompt is None:
-        prompt = DEFAULT_PROMPTS.get(loaded.name, DEFAULT_PROMPTS["stories"])
-    return ready, encode_prompt(loaded.tokenizer, prompt), sampling
+    return ready, encode_prompt(loaded.tokenizer, options.prompt_for(loaded.name)), sampling
 
 
 def _prepare(options: RunOptions) -> Prepared:
@@ -216,25 +208,9 @@ def _prepare(options: RunOptions) -> Prepared:
     return ready
 
 
-def sampling_of(options: RunOptions) -> SamplingConfig:
-    """The sampler's settings.
-
-    Raises:
-        InvalidSampling: out of range.
-    """
-    from model.sampling import SamplingConfig
-
-    return SamplingConfig(
-        temperature=options.temperature,
-        top_p=options.top_p,
-        top_k=options.top_k,
-        seed=options.seed,
-        order=options.order,
-        min_p=options.min_p,
-    )
-
-
 def _write_json(target: str, value: Any) -> None:
+    import json
+
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2)
     if target == "-":
         print(text)

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject
 
+from decoder_gui.ahead import Again, Ahead
 from decoder_gui.change import Change
+from decoder_gui.check_schedule import CheckSchedule
+from decoder_gui.context_state import ContextState
 from decoder_gui.debugger.choosing import draw_many
 from decoder_gui.debugger.cursor import (
     Cursor,
@@ -25,18 +28,16 @@ from decoder_gui.debugger.engine_room import Checked, Opened, Redrawn
 from decoder_gui.debugger.library import Preparing
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import DEFAULT_SEED, BlockReplayed, StepBegan, StepEnded
-from decoder_gui.engine_link import Busy, EngineLink
+from decoder_gui.engine_link import EngineLink
 from decoder_gui.player import Player
 from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
-from decoder_gui.viewdata.moment import ModelInfo, Moment, Selection, build_moment
+from decoder_gui.viewdata.moment import ModelInfo, Selection
 from decoder_gui.worker import Ended, Progressed, Report
-from model.checks import CheckResult
 from model.errors import CacheExhausted, ContextOverflow, DecoderError, sentence
-from model.sampling import SamplingConfig
 from model.tokenizers import encode_prompt
-from model.trace import Event, Trace
+from model.trace import Event
 
 CHECKS_UP_TO = 400_000_000  # parameters x positions that are checked without being asked
 CANCELLED = "Cancelled. Everything up to the last complete step is kept."
@@ -44,77 +45,28 @@ NOT_OPENED = "Cancelled. The model in hand stays."
 RUN, CHECKS, REPLAY = "run", "checks", "replay"
 
 
-class AppContext(QObject):
-    """State of the window: model, trace, cursor, selection, settings, looks.
+class AppContext(ContextState):
+    """What can be done to the window's state.
 
     Everything lives in the GUI thread; arrays arrive from the worker read-only. No command blocks:
     what it causes is told through ``changed``, once for everything that happened together.
-
-    Signals:
-        changed(Change): what is different now.
-        notice(str): one sentence for the status line: why something was not done.
-        remarked(str): one sentence about the model that was opened; nothing was refused.
-        crashed(str): the text of an unforeseen exception in the worker.
-        overflowed(list, int): the token ids of a prompt that does not fit, and the capacity.
     """
 
-    changed = Signal(object)
-    notice = Signal(str)
-    remarked = Signal(str)
-    crashed = Signal(str)
-    overflowed = Signal(object, object)
-
     def __init__(self, style: Style | None = None, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.model: ModelInfo | None = None
-        self.spec = ""  # what to open to have the model in hand again
-        self.run_state: Run | None = None
-        self.cursor: Cursor | None = None
-        self.granularity = Granularity.OPERATION
-        self.selection = Selection()
-        self.sampling = SamplingConfig(seed=DEFAULT_SEED)
-        self.capacity = 0
-        self.style = Style() if style is None else style
-        self.faults: frozenset[str] = frozenset()
-        self.checks: tuple[CheckResult, ...] = ()
-        self.checks_pending = False
-        self.busy: Busy | None = None
-        self.breakpoints: frozenset[Cursor] = frozenset()
-        self.prompt = ""
-        self.prompt_ids: tuple[int, ...] = ()
-        self.displayed = 40  # candidates listed; never changes what is drawn
+        super().__init__(style, parent)
         # Not seeded like the session: the same numbers would not be independent draws.
         self._comparing = np.random.default_rng((DEFAULT_SEED, 1))
-
         self._link = EngineLink(self._on_report, self._on_batch, self)
         self._heard = Change(0)
-        self._moment: Moment | None = None
         self._arrival: Callable[[], Cursor | None] | None = None
         self._by_hand_next: int | None = None
         self._before_projector = self.style
+        self._runs = 0  # jobs on the session that have not ended
+        self._ahead = Ahead()
+        self._checking = CheckSchedule(self)
+        self._checking.due.connect(self.run_checks)
         self._player = Player(self)
         self._player.tick.connect(self._on_tick)
-
-    # ---- what is so
-
-    @property
-    def trace(self) -> Trace | None:
-        return None if self.run_state is None else self.run_state.trace
-
-    @property
-    def moment(self) -> Moment | None:
-        """The present state for view data; None before a model is open."""
-        if self._moment is None and self.model is not None and self.run_state is not None:
-            self._moment = build_moment(
-                self.model,
-                self.run_state,
-                self.cursor,
-                self.selection,
-                self.sampling,
-                self.capacity,
-                displayed=self.displayed,
-            )
-        return self._moment
 
     @property
     def playing(self) -> bool:
@@ -126,16 +78,9 @@ class AppContext(QObject):
         return self._player.rate
 
     @property
-    def at_end(self) -> bool:
-        """Whether the cursor stands on the last event recorded."""
-        return self.trace is None or self.cursor == last(self.trace)
-
-    @property
-    def exhausted(self) -> str:
-        """In words that the cache is full, or an empty string."""
-        if self.trace is None or not self.trace.steps or self.trace.positions < self.capacity:
-            return ""
-        return str(CacheExhausted(self.trace.positions, self.capacity))
+    def checks_pending(self) -> bool:
+        """Whether verdicts on the tokens in hand are still to come."""
+        return self._checking.pending
 
     @property
     def idle(self) -> bool:
@@ -146,13 +91,14 @@ class AppContext(QObject):
 
     def open_model(self, spec: str, *, capacity: int | None = None) -> None:
         """Open a model by name or path; the one in hand stays until the new one is ready."""
-        room, faults = self._link.room, self.faults
+        room, faults = self._link.room, self._faults_to_come
         seed = self._seed()
         self._submit(
             RUN,
             f"Opening {spec}",
             lambda: room.open(spec, capacity=capacity, seed=seed, faults=faults),
         )
+        self._ahead = Ahead(capacity, faults, Again())
 
     def prefill(self, text: str | None = None, *, tokens: int = 0) -> None:
         """Run a prompt (the present one where None), then choose ``tokens`` tokens."""
@@ -169,8 +115,8 @@ class AppContext(QObject):
     def prefill_ids(self, token_ids: list[int], *, tokens: int = 0) -> None:
         """The same for token ids; a prompt that does not fit is reported, never cut silently."""
         if len(token_ids) > self.capacity:
-            self.overflowed.emit(token_ids, self.capacity)
             self.notice.emit(sentence(ContextOverflow(len(token_ids), self.capacity)))
+            self.overflowed.emit(token_ids, self.capacity)  # whoever asks back answers within it
             return
         room, seed, config = self._link.room, self._seed(), self.sampling
         ids = tuple(token_ids)
@@ -187,7 +133,7 @@ class AppContext(QObject):
 
     def prefill_in(self, token_ids: list[int], capacity: int) -> None:
         """Run a prompt in another context."""
-        self._rebuild(capacity=capacity, faults=self.faults, prompt=tuple(token_ids))
+        self._rebuild(capacity=capacity, prompt=tuple(token_ids))
 
     def set_capacity(self, capacity: int) -> None:
         """Another context: the same tokens are run again in a cache of that size."""
@@ -202,18 +148,19 @@ class AppContext(QObject):
                 f"{self.trace.positions} positions are in use and do not fit in {capacity}."
             )
             return
-        self._rebuild(capacity=capacity, faults=self.faults)
+        self._rebuild(capacity=capacity)
 
     def set_fault(self, name: str, on: bool) -> None:
         """Switch a deliberate fault on or off and run the same tokens again."""
-        faults = self.faults | {name} if on else self.faults - {name}
-        if faults != self.faults:
-            self._rebuild(capacity=self.capacity, faults=faults)
+        before = self._faults_to_come
+        faults = before | {name} if on else before - {name}
+        if faults != before:
+            self._rebuild(faults=faults)
 
     def clear_faults(self) -> None:
         """Switch every fault off."""
-        if self.faults:
-            self._rebuild(capacity=self.capacity, faults=frozenset())
+        if self._faults_to_come:
+            self._rebuild(faults=frozenset())
 
     # ---- the cursor
 
@@ -224,7 +171,7 @@ class AppContext(QObject):
         target = advance(self.trace, self.cursor, self.granularity, direction)
         if target is not None:
             self._place(target)
-        elif direction > 0 and self._link.idle:
+        elif direction > 0 and not self._runs:
             self._decode_on()
 
     def go_first(self) -> None:
@@ -286,6 +233,7 @@ class AppContext(QObject):
     def cancel(self) -> None:
         """Stop what the worker is doing at the next event."""
         self._player.stop()
+        self._checking.stop()
         self._link.cancel()
 
     # ---- selection and sampling
@@ -359,7 +307,7 @@ class AppContext(QObject):
         room, sampling = self._link.room, self.sampling
         ids = self.trace.token_ids
         split = len(self.trace.steps[0].token_ids)
-        self.checks_pending = True
+        self._checking.begun()
         self._submit(CHECKS, "Checking", lambda: room.check(ids[:split], ids[split:], sampling))
         self._tell(Change.CHECKS)
 
@@ -382,12 +330,10 @@ class AppContext(QObject):
     def close(self) -> None:
         """Stop the timers and the worker; nothing runs afterwards."""
         self._player.stop()
+        self._checking.stop()
         self._link.close()
 
     # ---- inside
-
-    def _seed(self) -> int:
-        return DEFAULT_SEED if self.sampling.seed is None else self.sampling.seed
 
     def _restyle(self, style: Style) -> None:
         if style != self.style:
@@ -401,16 +347,15 @@ class AppContext(QObject):
             self.cursor = cursor
             self._tell(Change.CURSOR)
 
-    def _tell(self, change: Change) -> None:
-        self._moment = None
-        self.changed.emit(change)
-
     def _arrive(self, where: Callable[[], Cursor | None]) -> None:
         """Where the cursor goes once the job that is about to be submitted has ended."""
         self._arrival = where
 
     def _submit(self, tag: str, text: str, job: Callable[[], Iterator[object]]) -> None:
         if tag == RUN:
+            self._runs += 1
+            self._ahead = replace(self._ahead, again=None)
+            self._checking.stop()
             self._link.cancel(CHECKS)
         self._link.submit(tag, text, job, replace=tag != RUN)
 
@@ -453,38 +398,54 @@ class AppContext(QObject):
         self._arrive(arrival)
         self._submit(RUN, "Decoding one token", lambda: room.decode(step, token_id, drawn=drawn))
 
+    @property
+    def _faults_to_come(self) -> frozenset[str]:
+        """The faults that will be on once everything asked for has been done."""
+        asked = self._ahead.faults
+        return self.faults if asked is None else asked
+
+    def _in_hand(self, prompt: tuple[int, ...]) -> Again:
+        """What is on screen, as something to run again; another prompt is run instead of it."""
+        if prompt or self.trace is None or self.run_state is None:
+            return Again(prompt=prompt)
+        return Again((), self.trace.steps, self.run_state.taken_by_hand, self.cursor)
+
     def _rebuild(
-        self, *, capacity: int, faults: frozenset[str], prompt: tuple[int, ...] = ()
+        self,
+        *,
+        capacity: int | None = None,
+        faults: frozenset[str] | None = None,
+        prompt: tuple[int, ...] = (),
     ) -> None:
-        """The tokens in hand again, or another prompt, in a new session."""
-        trace, here = self.trace, self.cursor
-        steps = () if trace is None or prompt else trace.steps
-        prompt = steps[0].token_ids if steps else prompt
-        drawn = not self.sampling.deterministic
-        continuation = tuple((step.token_ids[0], drawn) for step in steps[1:])
+        """The steps in hand again, or another prompt, in a new session; None leaves as it is."""
+        # What an unfinished job of this kind was asked for, not the part of it that is there yet.
+        pending = None if prompt else self._ahead.again
+        again = self._in_hand(prompt) if pending is None else pending
+        size = capacity or self._ahead.capacity or self.capacity
+        broken = self._faults_to_come if faults is None else faults
         room, seed = self._link.room, self._seed()
-        by_hand = () if self.run_state is None else self.run_state.taken_by_hand
 
         def arrival() -> Cursor | None:
             if self.trace is None or self.run_state is None:
                 return None
-            for step in by_hand:
+            for step in again.by_hand:
                 self.run_state.mark_by_hand(step)
-            known = here is not None and here.step < len(self.trace.steps)
-            return here if known else last(self.trace)
+            known = again.here is not None and again.here.step < len(self.trace.steps)
+            return again.here if known else last(self.trace)
 
         self._arrive(arrival)
         self._submit(
             RUN,
             "Running the same tokens again",
             lambda: room.rebuild(
-                capacity=capacity,
+                capacity=size,
                 seed=seed,
-                faults=faults,
-                prompt_ids=prompt,
-                continuation=continuation,
+                faults=broken,
+                steps=again.steps,
+                prompt_ids=again.prompt,
             ),
         )
+        self._ahead = Ahead(size, broken, again)
 
     # ---- what the worker says
 
@@ -554,8 +515,11 @@ class AppContext(QObject):
     def _on_ended(self, ended: Ended) -> Change:
         change = Change.BUSY
         if ended.tag == CHECKS:
-            self.checks_pending = False
+            self._checking.ended()
             change |= Change.CHECKS
+        self._runs -= ended.tag == RUN
+        if not self._runs:
+            self._ahead = Ahead()
         if ended.tag == RUN and self.run_state is not None:
             if ended.cancelled or ended.refusal is not None or ended.crash:
                 self.run_state.drop_unfinished()
@@ -565,9 +529,8 @@ class AppContext(QObject):
                 self.run_state.mark_by_hand(self._by_hand_next)
                 self._by_hand_next = None
             change |= self._settle()
-            if not ended.cancelled:
-                self._check_if_cheap()
-                change |= Change.CHECKS
+            self._check_if_cheap()
+            change |= Change.CHECKS
         if ended.cancelled and ended.tag == RUN:
             self.notice.emit(NOT_OPENED if self._link.preparing else CANCELLED)
         if ended.refusal is not None:
@@ -588,11 +551,13 @@ class AppContext(QObject):
 
     def _check_if_cheap(self) -> None:
         self.checks = ()
-        if self.model is None or self.trace is None:
-            return
-        if self.model.parameters * self.trace.positions <= CHECKS_UP_TO:
-            self.run_checks()
+        if (
+            self.model is not None
+            and self.trace
+            and self.model.parameters * self.trace.positions <= CHECKS_UP_TO
+        ):
+            self._checking.soon()
 
     def _on_tick(self) -> None:
-        if self._link.idle:
+        if not self._runs:
             self.move(1)

@@ -27,6 +27,7 @@ from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.hub import PREFIX
 from decoder_gui.viewdata.moment import ModelInfo, Moment
+from decoder_gui.widgets.focus_return import return_focus
 from model.tokenizers import cut_front
 
 
@@ -82,6 +83,7 @@ def ask_for_cursor(parent: QWidget, moment: Moment) -> Cursor | None:
     form.addRow(f"Step (0 to {len(trace.steps) - 1}; 0 is the prefill)", step)
     form.addRow("Operation", operation)
     form.addRow(_buttons(dialog))
+    return_focus(dialog)
     if dialog.exec() != QDialog.DialogCode.Accepted:
         return None
     return Cursor(step.value(), operation.currentIndex())
@@ -107,6 +109,7 @@ def ask_about_overflow(
         larger = box.addButton(f"Use a context of {limit}", QMessageBox.ButtonRole.AcceptRole)
     keep = box.addButton("Keep as it was", QMessageBox.ButtonRole.RejectRole)
     box.setDefaultButton(keep)
+    return_focus(box)
     box.exec()
     if box.clickedButton() is cut:
         return Answer(lambda context: context.prefill_ids(kept))
@@ -136,6 +139,7 @@ def show_crash(parent: QWidget, text: str, saved: Path | None) -> QDialog:
     buttons.rejected.connect(dialog.reject)
     layout.addWidget(buttons)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    return_focus(dialog)
     dialog.open()
     return dialog
 

@@ -116,7 +116,10 @@ def _x11_answers(display: str) -> bool:
         xcb.xcb_connect.restype = ctypes.c_void_p
         connection = ctypes.c_void_p(xcb.xcb_connect(display.encode(), None))
         answers.append(xcb.xcb_connection_has_error(connection) == 0)
-        xcb.xcb_disconnect(connection)
+        # A server without other clients (a fresh Xvfb) resets itself when its last one leaves, and
+        # Qt, which connects next, would be thrown out: a connection that works stays open.
+        if not answers[0]:
+            xcb.xcb_disconnect(connection)
 
     # The library knows no time limit; a thread left behind in it does no harm.
     thread = threading.Thread(target=connect, name="decoder-gui display", daemon=True)

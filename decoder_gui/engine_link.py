@@ -51,6 +51,10 @@ class EngineLink(QObject):
         self._timer = QTimer(self)
         self._timer.setInterval(DRAIN_INTERVAL)
         self._timer.timeout.connect(self._drain)
+        # A timer of 0 ms is due only when everything that was posted is done, painting included.
+        self._painted = QTimer(self)
+        self._painted.setSingleShot(True)
+        self._painted.timeout.connect(self._worker.release)
 
     @property
     def idle(self) -> bool:
@@ -93,9 +97,12 @@ class EngineLink(QObject):
     def close(self) -> None:
         """Stop the timer and the thread; nothing is reported afterwards."""
         self._timer.stop()
+        self._painted.stop()
         self._worker.stop()
 
     def _drain(self) -> None:
+        self._worker.hold()
+        self._painted.start(0)
         began = perf_counter()
         reports = self._worker.reports
         while reports and perf_counter() - began < DRAIN_BUDGET:

@@ -66,9 +66,10 @@ class MainWindow(QMainWindow):
         for view in self.workspace.findChildren(QAbstractScrollArea):
             view.viewport().setAcceptDrops(False)  # a file dropped on a plot is for the window
             view.setAcceptDrops(False)
-        self._rows.replaceWidget(self._opening, self.workspace)
-        self._rows.setStretchFactor(self.workspace, 1)
+        # Not replaceWidget: it hands its old item to Python, which frees it under the layout.
+        self._rows.removeWidget(self._opening)
         self._opening.deleteLater()
+        self._rows.addWidget(self.workspace, 1)
         self.workspace.show()
         self.workspace.arrangement.share_out()
         if self._settings is not None:
@@ -78,10 +79,11 @@ class MainWindow(QMainWindow):
         return self.workspace
 
     def recall_geometry(self) -> None:
-        """Take on the size and place of last time."""
+        """Take on the size and place of last time, or else as much of the screen as is useful."""
         geometry = None if self._settings is None else self._settings.value("window/geometry")
-        if geometry is not None:
-            self.restoreGeometry(geometry)
+        if geometry is None or not self.restoreGeometry(geometry):
+            # Left alone, Qt takes at most two thirds of a screen.
+            self.resize(self.sizeHint().boundedTo(self.screen().availableSize()))
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

@@ -8,14 +8,13 @@ from PySide6.QtCore import QSize
 from PySide6.QtGui import QImage
 
 from decoder_gui.arguments import RunOptions, WindowOptions
-from decoder_gui.cli import DEFAULT_PROMPTS, sampling_of
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.main_window import MainWindow
 from decoder_gui.waiting import wait_until
-from model.errors import DecoderError
+from model.errors import ContextOverflow, DecoderError, sentence
 from model.faults import find_fault
-from model.tokenizers import prompt_text
+from model.tokenizers import encode_prompt, prompt_text
 
 SETTLING_TURNS = 12  # of the event loop: layout, lazily made plots, deferred repaints
 
@@ -34,7 +33,7 @@ def open_and_stand(
         _start(context, run)
         _stand(context, window)
     except DecoderError as problem:
-        context.notice.emit(str(problem))
+        context.notice.emit(sentence(problem))
 
 
 def take_snapshot(
@@ -51,7 +50,7 @@ def take_snapshot(
     """
     size = QSize(*(window.size or (1440, 900)))
     main_window.resize(size)
-    _start(context, run)
+    _start(context, run, may_ask=False)
     if window.projector and main_window.workspace is not None:
         main_window.workspace.set_projector(True)
     if main_window.workspace is not None:
@@ -69,12 +68,20 @@ def take_snapshot(
         raise Refused(f"{path} cannot be written")
 
 
-def _start(context: AppContext, run: RunOptions) -> None:
-    """Open the model and run the prompt; raises if either is refused."""
+def _start(context: AppContext, run: RunOptions, *, may_ask: bool = True) -> None:
+    """Open the model and run the prompt; raises if either is refused.
+
+    A prompt that does not fit is refused, too, where nobody is there to be asked what to do.
+    """
     refusals: list[str] = []
+
+    def asked(*_: object) -> None:
+        refusals.clear()  # the window has asked about the prompt and carried out the answer
+
     context.notice.connect(refusals.append)
+    context.overflowed.connect(asked)
     try:
-        context.sampling = sampling_of(run)
+        context.sampling = run.sampling()
         if run.fault is not None:
             context.faults = frozenset({find_fault(run.fault).name})
         context.open_model(run.model, capacity=run.context)
@@ -83,16 +90,18 @@ def _start(context: AppContext, run: RunOptions) -> None:
         if model is None:
             raise Refused("the model could not be opened")
         if run.prompt_ids is not None:
-            context.prompt = prompt_text(model.tokenizer, run.prompt_ids)
-            context.prefill_ids(list(run.prompt_ids), tokens=run.tokens or 0)
+            ids = list(run.prompt_ids)
+            context.prompt = prompt_text(model.tokenizer, ids)
         else:
-            prompt = run.prompt
-            if prompt is None:
-                prompt = DEFAULT_PROMPTS.get(model.name, DEFAULT_PROMPTS["stories"])
-            context.prefill(prompt, tokens=run.tokens or 0)
+            context.prompt = run.prompt_for(model.name)
+            ids = encode_prompt(model.tokenizer, context.prompt)
+        if len(ids) > context.capacity and not may_ask:
+            raise ContextOverflow(len(ids), context.capacity)
+        context.prefill_ids(ids, tokens=run.tokens or 0)
         _settle(context, refusals)
     finally:
         context.notice.disconnect(refusals.append)
+        context.overflowed.disconnect(asked)
 
 
 def _settle(context: AppContext, refusals: list[str]) -> None:

@@ -16,7 +16,14 @@ def wait_until(done: Callable[[], bool], timeout_ms: int = TIMEOUT_MS) -> bool:
     loop = QEventLoop()
     ticker, limit = QTimer(), QTimer()
     ticker.setInterval(5)
-    ticker.timeout.connect(lambda: loop.quit() if done() else None)
+    held: list[bool] = []  # it may hold for a moment only: asking once more would miss it
+
+    def look() -> None:
+        if not held and done():
+            held.append(True)
+            loop.quit()
+
+    ticker.timeout.connect(look)
     limit.setSingleShot(True)
     limit.timeout.connect(loop.quit)
     ticker.start()
@@ -24,4 +31,4 @@ def wait_until(done: Callable[[], bool], timeout_ms: int = TIMEOUT_MS) -> bool:
     loop.exec()
     ticker.stop()
     limit.stop()
-    return done()
+    return bool(held)

@@ -17,6 +17,8 @@ from model.errors import DecoderError
 
 Job = Callable[[], Iterator[object]]
 
+HELD_AT_MOST = 0.25  # s that the thread rests for a window that does not come back
+
 
 @dataclass(frozen=True)
 class Request:
@@ -76,6 +78,8 @@ class Worker:
         self._cancelled_up_to: dict[str, int] = {}
         self._next = 0
         self._outstanding = 0
+        self._free = threading.Event()
+        self._free.set()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._loop, name="decoder-gui engine", daemon=True)
         self._thread.start()
@@ -104,15 +108,32 @@ class Worker:
             for name in [tag] if tag is not None else list(self._newest):
                 self._cancelled_up_to[name] = self._next - 1
 
+    def hold(self) -> None:
+        """Rest after the item in hand, until :meth:`release` but never long.
+
+        Two threads of Python share one interpreter, and every call into Qt may lose it to the
+        other: a picture that takes 20 ms alone takes 200 ms beside a job. So the window goes first.
+        """
+        self._free.clear()
+
+    def release(self) -> None:
+        """Go on."""
+        self._free.set()
+
     def stop(self) -> None:
         """Cancel everything and wait for the thread to end."""
         self.cancel()
+        self.release()
         self._requests.put(None)
         self._thread.join()
 
     def _is_cancelled(self, request: Request) -> bool:
         with self._lock:
             return request.number <= self._cancelled_up_to.get(request.tag, -1)
+
+    def _wait_while_held(self) -> None:
+        if not self._free.wait(HELD_AT_MOST):
+            self._free.set()
 
     def _loop(self) -> None:
         while (request := self._requests.get()) is not None:
@@ -123,6 +144,7 @@ class Worker:
 
     def _run(self, request: Request) -> Ended:
         number, tag = request.number, request.tag
+        self._wait_while_held()
         if self._is_cancelled(request):
             return Ended(number, tag, cancelled=True)
         self.reports.append(Started(number, tag))
@@ -131,6 +153,7 @@ class Worker:
             items = request.job()
             for update in items:
                 self.reports.append(Progressed(number, tag, update))
+                self._wait_while_held()
                 if self._is_cancelled(request):
                     return Ended(number, tag, cancelled=True)
         except DecoderError as refusal:

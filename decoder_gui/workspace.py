@@ -23,6 +23,7 @@ from decoder_gui.rescue import rescue
 from decoder_gui.shortcuts import SHORTCUTS
 from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.stylesheet import apply_style
+from decoder_gui.widgets.focus_return import return_focus
 from decoder_gui.widgets.key_guard import KeyGuard
 from decoder_gui.widgets.shortcuts_dialog import ShortcutsDialog
 from decoder_gui.widgets.top_bar import ModelChoice
@@ -225,6 +226,7 @@ class Workspace(QWidget):
     def _show_shortcuts(self) -> None:
         if self.shortcuts_dialog is None:
             self.shortcuts_dialog = ShortcutsDialog(self.context.style, self)
+            return_focus(self.shortcuts_dialog)
         self.shortcuts_dialog.set_style(self.context.style)
         self.shortcuts_dialog.show()
         self.shortcuts_dialog.raise_()
@@ -234,8 +236,10 @@ class Workspace(QWidget):
     def _on_changed(self, change: Change) -> None:
         if change & Change.STYLE:
             self._restyle()
-        if change & (Change.MODEL | Change.TRACE):
+        if change & Change.MODEL:
             self._update_top_bar()
+        if change & Change.TRACE and not self.top_bar.prompt.hasFocus():
+            self.top_bar.set_prompt(self.context.prompt)
         if change & Change.CHECKS:
             self._update_banner()
         if change & Change.BUSY:

@@ -12,12 +12,15 @@ from model.ranking import real_array
 from model.shape import ModelShape
 
 
-def assert_causal(attention: ArrayLike, tolerance: float = 1e-9) -> None:
+def assert_causal(
+    attention: ArrayLike | Sequence[Sequence[float]], tolerance: float = 1e-9
+) -> None:
     """Refuse attention weights in which a position attends to a later one.
 
     Args:
         attention: (..., query, key). With more keys than queries, as in a chunk on a filled cache,
-            the last query is the position of the last key.
+            the last query is the position of the last key. Rows of growing length, as the tiny
+            decoder's trace has them, are those of positions 0, 1, 2 and so on.
         tolerance: the largest weight above the diagonal that passes.
 
     Raises:
@@ -25,7 +28,7 @@ def assert_causal(attention: ArrayLike, tolerance: float = 1e-9) -> None:
             positions of its query and key.
         ShapeMismatch: fewer than two axes, more queries than keys, or not real numbers.
     """
-    weights = real_array(attention)
+    weights = real_array(_squared(attention))
     if weights.ndim < 2:
         raise ShapeMismatch(f"attention must have shape (..., query, key), not {weights.shape}")
     queries, keys = weights.shape[-2:]
@@ -37,6 +40,18 @@ def assert_causal(attention: ArrayLike, tolerance: float = 1e-9) -> None:
     if leaks.size:
         at = tuple(int(index) for index in leaks[0])
         raise CausalityViolation(first + at[-2], at[-1], float(weights[at]))
+
+
+def _squared(attention: ArrayLike | Sequence[Sequence[float]]) -> ArrayLike:
+    """Rows of unlike lengths as a square, with weight 0 where a row has ended."""
+    if isinstance(attention, np.ndarray | str) or not isinstance(attention, Sequence):
+        return attention
+    rows = [list(row) for row in attention if isinstance(row, Sequence)]
+    if len(rows) < len(attention) or len({len(row) for row in rows}) < 2:
+        return attention
+    side = max(len(rows), *(len(row) for row in rows))
+    rows += [[] for _ in range(side - len(rows))]
+    return [row + [0.0] * (side - len(row)) for row in rows]  # (query, key)
 
 
 def fit_context(

@@ -149,6 +149,12 @@ def count_strays(array: Floats) -> int:
     return array.size - int(np.isfinite(array).sum())
 
 
+def stray_warning(stored: str, count: int) -> str:
+    """The words about a stored tensor with NaN or infinite values."""
+    what = "1 value that is" if count == 1 else f"{count:,} values that are"
+    return f"{stored} holds {what} NaN or infinite"
+
+
 def build_weights(blueprint: Blueprint, arrays: Mapping[str, Floats]) -> Weights:
     """Weights from arrays under canonical names.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import struct
 import subprocess
@@ -91,6 +92,33 @@ def test_a_display_that_answers(
 ) -> None:
     monkeypatch.setenv("DISPLAY", serve(ACCEPTED))
     assert choose_display() is None
+
+
+def test_the_server_is_not_left_without_a_client_before_qt_connects(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server whose last client leaves resets itself, and Qt would abort over that."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        if port < 6000:
+            pytest.skip("no display has the number of this port")
+        accepted: list[socket.socket] = []
+
+        def run() -> None:
+            client, _ = listener.accept()
+            accepted.append(client)
+            client.recv(12)
+            client.sendall(ACCEPTED)
+
+        server = threading.Thread(target=run)
+        server.start()
+        monkeypatch.setenv("DISPLAY", f"127.0.0.1:{port - 6000}")
+        assert choose_display() is None
+        server.join()
+        with accepted[0] as client:
+            # At its end a connection can be read without waiting, as b"".
+            while select.select([client], [], [], 0.2)[0]:
+                assert client.recv(4096), "the connection was closed"
 
 
 def test_a_display_that_refuses_us(

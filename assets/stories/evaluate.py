@@ -8,14 +8,17 @@ counted from 0.
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
 import random
 import statistics
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from grammar import Place, Role, Story, follow, stories
 from story_shapes import KINDS, NAMES
@@ -66,14 +69,14 @@ def losses(reads: list[Read]) -> tuple[float, float]:
     return float(torch.cat(model).mean()), float(torch.cat(grammar).mean())
 
 
-def mover_scores(reads: list[Read], role: Role) -> torch.Tensor:
-    """(layer, head): mean attention on earlier mentions of the word that is about to come back."""
-    scores = []
+def mover_attention(reads: list[Read], role: Role) -> torch.Tensor:
+    """(place, layer, head): attention on earlier mentions of the word that is to come back."""
+    weights = []
     for item, i in forced(reads, role):
         earlier = [j for j in range(i) if item.ids[j] == item.ids[i]]
-        if earlier:
-            scores.append(item.attention[:, :, i - 1, earlier].sum(-1))
-    return torch.stack(scores).mean(0)
+        if earlier:  # a number counted up to may be forced and new
+            weights.append(item.attention[:, :, i - 1, earlier].sum(-1))
+    return torch.stack(weights)
 
 
 def previous_scores(attention: Iterable[torch.Tensor]) -> torch.Tensor:
@@ -202,6 +205,21 @@ def report_files(folder: Path, model: GPT2LMHeadModel, tokenizer: Tokenizer) -> 
     print(f"  the opening: {tokenizer.encode(OPENING).tokens}")
 
 
+def report_engine(folder: Path, model: GPT2LMHeadModel, reads: list[Read]) -> None:
+    """The product's own engine on the same files, at every position of some stories."""
+    sys.path.append(str(HERE.parents[1]))
+    checkpoints = importlib.import_module("model.checkpoints")
+    engine = checkpoints.open_checkpoint(folder).engine
+    worst = 0.0
+    for item in reads:
+        cache = engine.new_cache(len(item.ids))
+        found = engine.forward(np.array([item.ids]), cache, all_logits=True)
+        with torch.no_grad():
+            wanted = model(torch.tensor([item.ids]), use_cache=False).logits
+        worst = max(worst, float((torch.tensor(found) - wanted).abs().max()))
+    print(f"the NumPy engine and transformers: logits differ by {worst:.1e} at most")
+
+
 def report_loss(name: str, reads: list[Read]) -> None:
     loss, floor = losses(reads)
     print(f"{name}: {len(reads)} stories, {loss:.4f} nats per token (grammar itself {floor:.4f})")
@@ -225,7 +243,14 @@ def report_heads(model: GPT2LMHeadModel, tokenizer: Tokenizer, reads: list[Read]
     table("induction, random phrases that come back", induction)
     print(f"    probability of the token to copy: mean {mean:.4f} median {median:.4f}")
     for role in (Role.NAME, Role.OBJECT, Role.COLOUR, Role.KIND, Role.PLACE, Role.COUNT):
-        table(f"earlier mentions of the {role.value} to come", mover_scores(reads, role))
+        weights = mover_attention(reads, role)
+        table(f"earlier mentions of the {role.value} to come", weights.mean(0))
+        layer, head = divmod(int(weights.mean(0).argmax()), model.config.n_head)
+        best = weights[:, layer, head]
+        print(
+            f"    {layer}.{head}: mean {best.mean():.4f}, median {best.median():.4f}, "
+            f"at least 0.9 at {(best >= 0.9).float().mean():.1%} of {len(best)} places"
+        )
     some = reads[:60]
     for role in (Role.NAME, Role.OBJECT, Role.COLOUR):
         print(f"  without one head, mean probability of the forced {role.value}", end="")
@@ -273,6 +298,7 @@ def main() -> None:
     report_loss("unseen stories", new)
     combos = itertools.islice(stories(HELD_OUT, held_out=True), args.stories)
     report_loss("held-out combinations", [read(model, tokenizer, s) for s in combos])
+    report_engine(args.folder, model, new[:50])
     report_heads(model, tokenizer, new)
     report_writing(model, tokenizer, args.openings)
 

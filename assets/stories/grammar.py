@@ -123,17 +123,26 @@ def _base(variable: str) -> str:
     return variable.rstrip("2")
 
 
+@cache
 def _choices(variable: str, bound: _Bound) -> tuple[str, ...]:
-    """Values that a first mention may draw: none twice in a story, boys and girls named as such."""
+    """Values that a first mention may draw, given what the story has already.
+
+    A friend is of the other sex than the hero and a second place lies in the other half of the
+    list, so that the two never coincide; boys and girls are named as such.
+    """
     drawn = dict(bound)
-    values = DOMAINS[_base(variable)]
-    if variable in ("hero", "friend"):
-        kind = drawn.get("kind" if variable == "hero" else "kind2")
-        values = {"boy": BOYS, "girl": GIRLS}.get(kind or "", values)
-        rivals = {drawn.get("hero"), drawn.get("friend")}
-    else:
-        rivals = {drawn.get(_base(variable)), drawn.get(_base(variable) + "2")}
-    return tuple(v for v in values if v not in rivals)
+    values = DOMAINS[variable if variable in DOMAINS else _base(variable)]
+    if variable == "hero":
+        return {"boy": BOYS, "girl": GIRLS}.get(drawn["kind"], values)
+    if variable == "friend":
+        return GIRLS if drawn["hero"] in BOYS else BOYS
+    if variable == "kind2":
+        # The friend will be of the other sex, so this one is not named after the hero's.
+        return tuple(v for v in values if v != ("boy" if drawn["hero"] in BOYS else "girl"))
+    if variable == "place2":
+        half = len(values) // 2
+        return values[half:] if drawn["place"] in values[:half] else values[:half]
+    return values
 
 
 def _article(word: str) -> str:

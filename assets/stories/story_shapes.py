@@ -16,7 +16,7 @@ BOYS = _split("Tom Ben Max Sam Leo Tim Jack Finn Oscar Hugo Otto Noah Paul Emil 
 GIRLS = _split("Lily Anna Mia Lucy Emma Rosa Nora Ella Ruby Zoe Clara Ida Sara Molly Ada")
 NAMES = BOYS + GIRLS
 KINDS = _split(
-    "cat dog fox bear rabbit mouse duck frog pig goat bird lamb pony owl turtle boy girl"
+    "cat dog fox bear rabbit mouse duck frog boy pig goat bird lamb pony owl turtle girl"
 )
 OBJECTS = _split("ball kite boat drum book hat bell cup bag car key shell coat ring")
 COLOURS = _split("red blue green yellow white black brown pink orange purple")
@@ -40,10 +40,13 @@ NUMBERS = _split("one two three four five six")
 DOMAINS: dict[str, tuple[str, ...]] = {
     "adj": _split("little small young brave happy clever quiet old"),
     "kind": KINDS,
+    "kind2": KINDS,
     "hero": NAMES,
     "friend": NAMES,
     "object": OBJECTS,
+    "object2": _split("doll flute lamp spoon puzzle basket"),
     "colour": COLOURS,
+    "colour2": _split("golden silver grey"),
     "place": tuple(PLACES),
     "item": ITEMS,
     "count": NUMBERS[1:],
@@ -82,7 +85,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
         (
             "{hero} and {friend} looked {place2.at} all day.",
-            "So {hero} and {friend} looked {place2.at}.",
+            "So {hero} and {friend} went back to the {place}.",
         ),
         ("At last {friend} found the {colour} {object} {hidden}.",),
         (
@@ -150,6 +153,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
         (
             "That night {hero} dreamed of {count} {item}.",
             "The {adj} {kind} was very happy.",
+            "The next day they went back to the {place}.",
         ),
     ),
     "swap": (
@@ -169,10 +173,14 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
             "So {hero} gave the {object} to {friend}, and {friend} gave the {object2} to {hero}.",
             "So {friend} took the {object}, and {hero} took the {object2}.",
         ),
-        ('"Thank you, {friend}," said {hero}.', '"Thank you, {hero}," said {friend}.'),
+        (
+            '"Thank you, {friend}," said {hero}.',
+            '{hero} was happy. "Thank you, {friend}," {hero.he} said.',
+        ),
         (
             "Then {hero} and {friend} played {place.at} all day.",
             "From that day on {hero} and {friend} were good friends.",
+            "The next day they went back to the {place}.",
         ),
     ),
     "hide": (
@@ -203,6 +211,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
         (
             "In the evening {friend} went home, and {hero} went to sleep.",
             "The {adj} {kind} was very happy.",
+            "The next day they went back to the {place}.",
         ),
     ),
     "rain": (
@@ -233,6 +242,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
         (
             "From that day on {hero} and {friend} were good friends.",
             "That night {hero} dreamed of {friend} and the {food}.",
+            "The next day {hero} went back to the {place}.",
         ),
     ),
     "food": (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from tempfile import TemporaryDirectory
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSettings, QTimer
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QSettings, QTemporaryDir, QTimer
 from PySide6.QtWidgets import QApplication, QMainWindow
 
 from decoder_gui import cli
@@ -79,36 +78,36 @@ def run_product(when_ready: Callable[[MainWindow, FirstPaint], None]) -> int:
     Returns:
         The exit status of the command line.
     """
-    with TemporaryDirectory() as folder:
-        # Neither the looks of last time nor a trace of this run in the user's own settings.
-        QSettings.setDefaultFormat(QSettings.Format.IniFormat)
-        QSettings.setPath(QSettings.Format.IniFormat, QSettings.Scope.UserScope, folder)
-        application = QApplication(["decoder-gui"])
-        limit = QTimer(application)
-        limit.setSingleShot(True)
-        limit.timeout.connect(lambda: application.exit(1))
+    folder = QTemporaryDir()  # Python's own would take as long to import as the window's frame
+    # Neither the looks of last time nor a trace of this run in the user's own settings.
+    QSettings.setDefaultFormat(QSettings.Format.IniFormat)
+    QSettings.setPath(QSettings.Format.IniFormat, QSettings.Scope.UserScope, folder.path())
+    application = QApplication(["decoder-gui"])
+    limit = QTimer(application)
+    limit.setSingleShot(True)
+    limit.timeout.connect(lambda: application.exit(1))
 
-        def look() -> None:
-            window = _furnished()
-            if window is None:
-                QTimer.singleShot(_LOOK_AGAIN, look)
-                return
-            limit.stop()
-            try:
-                Paints(window).settle()
-                when_ready(window, first)
-            except BaseException as problem:  # the window would show it and wait for an answer
-                problems.append(problem)
-            window.close()
+    def look() -> None:
+        window = _furnished()
+        if window is None:
+            QTimer.singleShot(_LOOK_AGAIN, look)
+            return
+        limit.stop()
+        try:
+            Paints(window).settle()
+            when_ready(window, first)
+        except BaseException as problem:  # the window would show it and wait for an answer
+            problems.append(problem)
+        window.close()
 
-        problems: list[BaseException] = []
-        first = FirstPaint(application, look)
-        limit.start(_IN_VAIN)
-        size = f"{SIZE[0]}x{SIZE[1]}"
-        status = cli.main(["stories", "--prompt", STORY, "--size", size, "--theme", "dark"])
-        if problems:
-            raise problems[0]
-        return status
+    problems: list[BaseException] = []
+    first = FirstPaint(application, look)
+    limit.start(_IN_VAIN)
+    size = f"{SIZE[0]}x{SIZE[1]}"
+    status = cli.main(["stories", "--prompt", STORY, "--size", size, "--theme", "dark"])
+    if problems:
+        raise problems[0]
+    return status
 
 
 def _furnished() -> MainWindow | None:

@@ -76,12 +76,12 @@ class EngineRoom:
         capacity: int,
         seed: int,
         faults: frozenset[str],
-        prompt_ids: Sequence[int],
-        continuation: Sequence[tuple[int, bool]],
+        steps: Sequence[Step],
+        prompt_ids: Sequence[int] = (),
     ) -> Iterator[RoomUpdate]:
-        """The same tokens again in a new session: another context, or other faults.
+        """The same steps again in a new session: another context, or other faults.
 
-        ``continuation`` is (token id, whether a number was drawn for it) per decoded token.
+        A prompt, where one is given, is run instead of them.
         """
         loaded = self.session.loaded
         require_cache(loaded.engine.shape, capacity, available_memory())
@@ -90,10 +90,8 @@ class EngineRoom:
         yield Opened(loaded, session.cache.capacity, faults)
         if prompt_ids:
             yield from session.prefill(prompt_ids)
-            for token, drawn in continuation:
-                if session.cache.length >= session.cache.capacity:
-                    break
-                yield from session.decode(token, drawn=drawn)
+        else:
+            yield from session.repeat(steps)
 
     def prefill(self, token_ids: Sequence[int], seed: int) -> Iterator[RoomUpdate]:
         """A new prompt, from the seed."""

@@ -125,9 +125,23 @@ class Session:
         """
         if self.cache.length >= self.cache.capacity:
             raise CacheExhausted(self.cache.length, self.cache.capacity)
-        if drawn:
-            self._state = peek(self._state)[1]
+        # From the newest complete step, not from where an abandoned one left the generator.
+        state = self._steps[-1].checkpoint.generator_state if self._steps else self._state
+        self._state = peek(state)[1] if drawn else state
         yield from self._run(Phase.DECODE, (token_id,))
+
+    def repeat(self, steps: Sequence[Step]) -> Iterator[Update]:
+        """Start over with the steps of another session, as far as the capacity goes.
+
+        The tokens are the same and so are the numbers held, whatever seed, settings and redraws
+        they came from.
+        """
+        self.rewind(0)
+        for step in steps:
+            if self.cache.length >= self.cache.capacity:
+                return
+            self._state = step.checkpoint.generator_state
+            yield from self._run(step.phase, step.token_ids)
 
     def rewind(self, steps: int) -> None:
         """Keep the first ``steps`` steps: set the cache's length and the generator's state back."""

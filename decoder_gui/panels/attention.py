@@ -14,6 +14,7 @@ from decoder_gui.viewdata.faults import behaviour_line, build_faults, fault_bann
 from decoder_gui.viewdata.numbers import format_count, plural
 from decoder_gui.widgets.attention_matrix import AttentionMatrix
 from decoder_gui.widgets.fault_panel import FaultPanel
+from decoder_gui.widgets.focus_return import return_focus
 from decoder_gui.widgets.head_column import HeadColumn
 
 HINT = "row = query, column = key"
@@ -107,6 +108,8 @@ class AttentionPanel(Panel):
     def _redraw_view(self, changes: Change) -> None:
         moment = self.context.moment
         computed = moment is not None and moment.cursor is not None
+        if moment is not None and changes & Change.TRACE:
+            self._store.prepare(moment)
         if not computed and self._view is not None and not self.context.idle:
             return  # the same model is about to run again: no flash of an empty panel
         self.empty.setVisible(not computed)
@@ -204,6 +207,7 @@ class AttentionPanel(Panel):
             self._fault_panel = FaultPanel(self.context.style, self)
             self._fault_panel.fault_toggled.connect(self._on_fault)
             self._fault_panel.all_off.connect(self.context.clear_faults)
+            return_focus(self._fault_panel)
         self._redraw_faults()
         self._fault_panel.show()
         self._fault_panel.activateWindow()

@@ -50,6 +50,7 @@ class ForwardPassPanel(Panel):
         self.source.setVisible(view is not None)
         if changes & Change.STYLE:
             self._layout.setSpacing(style.px(10))
+            self.source.set_style(style)
         self.tree.set_view(view, style)
         if view is None:
             self.set_caption(self.title)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 
 from PySide6.QtGui import QColor, QFont
 
@@ -42,6 +43,17 @@ class Style:
 
     def font(self, face: Face) -> QFont:
         """The bundled font of a role, sized in pixels so that every display agrees."""
+        made = self._fonts.get(face)
+        if made is None:
+            made = self._fonts[face] = self._make_font(face)
+        return QFont(made)
+
+    @cached_property
+    def _fonts(self) -> dict[Face, QFont]:
+        """Fonts made so far: painting asks for the same few hundreds of times a step."""
+        return {}
+
+    def _make_font(self, face: Face) -> QFont:
         family, pixels, weight = face.value
         # Each family helps out with the signs that the other lacks: ␣ and ⏎ are only in Inter.
         font = QFont([family, UI_FAMILY, MONO_FAMILY])

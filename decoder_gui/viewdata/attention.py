@@ -181,10 +181,10 @@ class AttentionView:
         return *subject, (f"weights in block {self.layer} {missing}", Emphasis.PLAIN)
 
     def _token(self, position: int) -> tuple[tuple[str, Emphasis], ...]:
-        return (
-            (self.labels[position].text, Emphasis.TOKEN),
-            (str(position), Emphasis.POSITION),
-        )
+        text = self.labels[position].text
+        # A lone full stop before a position would read as a decimal point.
+        shown = text if any(character.isalnum() for character in text) else f"“{text}”"
+        return (shown, Emphasis.TOKEN), (str(position), Emphasis.POSITION)
 
 
 def entropy_nats(weights: NDArray[np.float64]) -> float:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from decoder_gui.debugger.cursor import last
 from decoder_gui.viewdata.moment import Moment
 from model.engine import Array
 from model.operations import Kind
@@ -212,6 +213,19 @@ class PatternStore:
         if found is None and layer == self._kept_layer and moment.exists(step, self._names[layer]):
             found = self._kept.get(step)
         return found
+
+    def prepare(self, moment: Moment) -> None:
+        """Take in all that is recorded, beyond the cursor too.
+
+        While tokens are decoded the cursor stays behind. When it arrives, hundreds of patterns at
+        once would hold up the window.
+        """
+        if not moment.trace.steps:
+            return
+        ahead = replace(moment, cursor=last(moment.trace))
+        self.follow(ahead)
+        self.check(ahead)
+        self.mosaic(ahead)
 
     def look_at(self, layer: int) -> None:
         """Keep what is replayed of this layer, and let the one before go."""

@@ -313,7 +313,7 @@ def read_token_strip(scene: Scene) -> None:
                 exact = tuple(Held(each, 64.0) for each in numbers)
                 place = (position, step.index, token)
                 ledger.line(
-                    f"what is said of {what}", cell.whole, *place, *exact, without=(cell.text,)
+                    f"what is said of {what}", cell.whole(), *place, *exact, without=(cell.text,)
                 )
 
 

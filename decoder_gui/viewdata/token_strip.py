@@ -45,16 +45,15 @@ class TokenCell:
     shown_log_probability: str
     by_hand: bool
 
-    @property
-    def whole(self) -> str:
-        """All that is known about it, in words."""
+    def whole(self, *, computed: bool = True) -> str:
+        """All that is known about it, in words; without its probability until that is computed."""
         lines = [f"“{self.text}” at position {self.position}, {self.phase.value}, step {self.step}"]
         lines.append(f"token id {self.token_id}")
         if self.partial:
             lines.append("part of a character, its bytes as hex")
         if self.by_hand:
             lines.append("taken by hand")
-        if self.log_probability is not None:
+        if computed and self.log_probability is not None:
             exact = format_exact(self.log_probability, 6)
             lines.append(f"log-probability {exact} nats given the tokens before it")
         return "\n".join(lines)

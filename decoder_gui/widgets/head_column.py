@@ -84,9 +84,6 @@ class HeadColumn(QWidget):
     def set_style(self, style: Style) -> None:
         self._style = style
         self._rows.setSpacing(style.px(4))
-        self.heads_title.setFont(style.font(Face.TITLE))
-        for label in (self.scale_note, self.missing, self.leaks):
-            label.setFont(style.font(Face.SMALL))
         for label, role in (
             (self.heads_title, "muted"),
             (self.scale_note, "muted"),
@@ -94,6 +91,10 @@ class HeadColumn(QWidget):
             (self.leaks, "bad"),
         ):
             label.setStyleSheet(f"color: {style.colour(role).name()}")
+        # Afterwards: a label's own sheet takes its font back to that of the application.
+        self.heads_title.setFont(style.font(Face.TITLE))
+        for label in (self.scale_note, self.missing, self.leaks):
+            label.setFont(style.font(Face.SMALL))
         self.legend.set_style(style)
 
     def set_heads(self, view: AttentionView) -> None:

@@ -179,6 +179,8 @@ class MatrixCanvas(pg.GraphicsView):  # type: ignore[misc]
         self._show_image()
         self._hatch.update()
         self._over.update()
+        # As a whole: of parts that are announced one by one, some are painted twice.
+        self.scene().update()
 
     def _show_image(self) -> None:
         """The codes, shrunk by maximum while there are more cells than pixels."""

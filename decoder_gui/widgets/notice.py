@@ -1,4 +1,4 @@
-"""One sentence that goes away by itself, over the top right of a window."""
+"""One sentence that goes away by itself, over the lower part of a window."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from PySide6.QtWidgets import QLabel, QWidget
 
 from decoder_gui.theme.style import Face, Style
 
+FOOT = 104  # left free at the lower edge, for transport and timeline
+
 
 class Notice(QLabel):
-    """Laid over the widget ``over``, below ``under``; a click sends it away."""
+    """Laid over the panels of the window ``over``, never over tokens or controls.
 
-    def __init__(self, style: Style, over: QWidget, under: QWidget) -> None:
+    A click sends it away.
+    """
+
+    def __init__(self, style: Style, over: QWidget) -> None:
         super().__init__(over)
         self._style = style
-        self._over, self._under = over, under
+        self._over = over
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.hide)
@@ -60,5 +65,4 @@ class Notice(QLabel):
         width = min(widest, metrics.horizontalAdvance(self.text()) + 4 * px(8))
         self.setFixedWidth(width)
         self.setFixedHeight(max(self.heightForWidth(width), metrics.height() + 2 * px(8)))
-        top = self._under.mapTo(over, self._under.rect().bottomLeft()).y()
-        self.move(over.width() - width - px(16), top + px(6))
+        self.move((over.width() - width) // 2, over.height() - self.height() - px(FOOT))

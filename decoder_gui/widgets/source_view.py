@@ -183,21 +183,19 @@ class SourceView(QWidget):
     ) -> None:
         """Show an operation's code, formula and sentence."""
         if style != self._style:
-            self._style = style
-            self._dress(style)
+            self.set_style(style)
         self.file.setText("" if source is None else source.file)
         self.code.set_source(source, style)
         self.formula.setText(formula)
         self.sentence.setText(sentence)
         self._keep_room(afresh=False)
 
-    def _keep_room(self, *, afresh: bool) -> None:
-        """Give the texts the height of the longest seen: the code must not jump at every step."""
-        for label in (self.formula, self.sentence):
-            needed = max(0, label.heightForWidth(self.width()))
-            label.setMinimumHeight(needed if afresh else max(needed, label.minimumHeight()))
+    def set_style(self, style: Style) -> None:
+        """Give the texts the fonts of ``style``, also if it is the one they had.
 
-    def _dress(self, style: Style) -> None:
+        A style that came and went while this was hidden leaves the application's font behind.
+        """
+        self._style = style
         self._layout.setSpacing(style.px(8))
         for label, face in (
             (self.heading, Face.TITLE),
@@ -207,3 +205,9 @@ class SourceView(QWidget):
         ):
             label.setFont(style.font(face))
             label.setMinimumHeight(0)
+
+    def _keep_room(self, *, afresh: bool) -> None:
+        """Give the texts the height of the longest seen: the code must not jump at every step."""
+        for label in (self.formula, self.sentence):
+            needed = max(0, label.heightForWidth(self.width()))
+            label.setMinimumHeight(needed if afresh else max(needed, label.minimumHeight()))

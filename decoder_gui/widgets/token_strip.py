@@ -169,9 +169,8 @@ class TokenStrip(QWidget):
         if here is None:
             self.setAccessibleDescription("No token has been processed yet")
             return
-        self.setAccessibleDescription(
-            f"{self._view.cells[here].whole}\nof {len(self._view.cells)} tokens"
-        )
+        said = self._view.cells[here].whole(computed=here < self._view.numbers_to)
+        self.setAccessibleDescription(f"{said}\nof {len(self._view.cells)} tokens")
 
     # ---- painting
 
@@ -339,7 +338,7 @@ class TokenStrip(QWidget):
         if position is not None:
             cell = self._view.cells[position]
             later = "" if position < self._view.existing else "\nlater than the cursor"
-            return cell.whole + later
+            return cell.whole(computed=position < self._view.numbers_to) + later
         after = len(self._view.cells)
         if after < len(self._lefts) and self.cell_box(after).contains(point):
             return f"Position {self._view.pending}: not chosen yet"

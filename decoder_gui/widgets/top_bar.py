@@ -146,10 +146,10 @@ class TopBar(QWidget):
         self._view_menu = menu
 
     def show_notice(self, sentence: str, milliseconds: int = 12_000) -> None:
-        """Show a sentence over the top right of the window for a while."""
+        """Show a sentence over the panels of the window for a while."""
         over = self.window()
         if self._notice is None or self._notice.parentWidget() is not over:
-            self._notice = Notice(self._style, over, self)
+            self._notice = Notice(self._style, over)
         self._notice.show_sentence(sentence, milliseconds)
 
     def hide_notice(self) -> None:

@@ -28,7 +28,14 @@ from model.checkpoints.gguf_values import Bytes, unpack_turned, unpacked
 from model.checkpoints.loading import Format, LoadedModel, Opening, register_format
 from model.decoder import Decoder
 from model.errors import CheckpointError
-from model.weights import Floats, build_weights, count_strays, qkv_widths, weight_shapes
+from model.weights import (
+    Floats,
+    build_weights,
+    count_strays,
+    qkv_widths,
+    stray_warning,
+    weight_shapes,
+)
 
 SUFFIX = ".gguf"
 PARTS = "split.count"
@@ -78,7 +85,7 @@ def open_gguf(place: Path) -> Opening:
         strays = count_strays(array)
         if strays:
             stored = ", ".join(architecture.sources(name))
-            warnings.append(f"{stored}: {strays:,} values are NaN or infinite")
+            warnings.append(stray_warning(stored, strays))
         arrays[name] = array
     return LoadedModel(
         name=file.stem,

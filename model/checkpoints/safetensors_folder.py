@@ -36,7 +36,7 @@ from model.decoder import Decoder
 from model.errors import CheckpointError
 from model.fast_tokenizers import read_tokenizer, read_vocabulary
 from model.tokenizers import IdTokenizer, Tokenizer
-from model.weights import Floats, build_weights, count_strays, weight_shapes
+from model.weights import Floats, build_weights, count_strays, stray_warning, weight_shapes
 
 CONFIG = "config.json"
 TOKENIZER, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
@@ -78,7 +78,7 @@ def open_folder(place: Path) -> Opening:
         yield progress
         parts = [read_tensor(stored[each]) for each in sources[name].names]
         warnings += [
-            f"{each} holds {count:,} values that are NaN or infinite"
+            stray_warning(each, count)
             for each, part in zip(sources[name].names, parts, strict=True)
             if (count := count_strays(part))
         ]

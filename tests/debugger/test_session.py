@@ -148,6 +148,12 @@ def test_abandoning_a_step_leaves_the_session_as_it_was(stories: LoadedModel) ->
     updates.close()
     assert session.cache.length == length
     assert len(session.steps) == 1
+    # Nor has the abandoned step used up a random number.
+    list(session.decode(5, drawn=True))
+    undisturbed = Session(stories)
+    list(undisturbed.prefill(ids_of(stories)))
+    list(undisturbed.decode(5, drawn=True))
+    assert [step.uniform for step in session.steps] == [s.uniform for s in undisturbed.steps]
 
 
 def test_log_probabilities_of_the_prompt_are_its_own(stories: LoadedModel) -> None:

@@ -49,7 +49,8 @@ def test_the_numbers_are_those_of_the_run_in_nats(run: Run) -> None:
         assert number is not None
         assert view.cells[position].log_probability == number
         assert float(view.shown_log_probability(position)) == pytest.approx(number, abs=0.005)
-        assert f"{number:.6g} nats" in view.cells[position].whole
+        assert f"{number:.6g} nats" in view.cells[position].whole()
+        assert "nats" not in view.cells[position].whole(computed=False)
 
 
 def test_a_prompt_has_no_numbers_before_its_logits(run: Run) -> None:
@@ -109,7 +110,7 @@ def test_a_token_taken_by_hand_says_so() -> None:
     run.mark_by_hand(1)
     view = build_token_strip(moment_of(loaded, run, 3, LAST))
     assert [cell.by_hand for cell in view.cells] == [False] * 6 + [True, False]
-    assert "taken by hand" in view.cells[6].whole
+    assert "taken by hand" in view.cells[6].whole()
 
 
 def test_partial_characters_and_blanks_are_shown_as_the_tokenizer_says(run: Run) -> None:
@@ -118,7 +119,7 @@ def test_partial_characters_and_blanks_are_shown_as_the_tokenizer_says(run: Run)
     moment = replace(moment, pieces=(*pieces, *moment.pieces[2:]))
     view = build_token_strip(moment)
     assert [cell.text for cell in view.cells[:2]] == ["␣a", "E2·9C"]
-    assert "part of a character" in view.cells[1].whole
+    assert "part of a character" in view.cells[1].whole()
 
 
 def result(name: str, holds: bool) -> CheckResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 
@@ -41,9 +42,14 @@ def make_context(qapp: QApplication) -> Iterator[Callable[..., AppContext]]:
         settle(context)
         return context
 
+    # As in the product: a cycle with Qt objects in it must not be collected by the worker.
+    gc.disable()
     yield make
     for context in made:
         context.close()
+    made.clear()
+    gc.enable()
+    gc.collect()
 
 
 @pytest.fixture

@@ -359,3 +359,58 @@ def test_the_token_that_begins_a_text_is_shown_and_kept(
     assert [piece.special for piece in context.moment.pieces] == [True, False]
     assert context.prompt == "ab"
     assert context.prompt_ids == (0, 3)
+
+
+def draws(context: AppContext) -> list[float]:
+    assert context.trace is not None
+    return [step.uniform for step in context.trace.steps]
+
+
+@pytest.mark.parametrize("changes", [{}, {"temperature": 0.0}, {"seed": 7}])
+def test_running_the_same_tokens_again_holds_the_same_draws(
+    stories_context: AppContext, changes: dict[str, float]
+) -> None:
+    context = stories_context
+    context.resample()
+    settle(context)
+    held = draws(context)
+    context.set_sampling(**changes)
+    context.set_fault("no-scale", True)
+    settle(context)
+    assert draws(context) == held
+    context.set_capacity(100)
+    settle(context)
+    assert draws(context) == held
+
+
+def test_wishes_that_come_faster_than_the_worker_add_up(stories_context: AppContext) -> None:
+    context = stories_context
+    assert context.trace is not None
+    tokens, here = context.trace.token_ids, position(context)
+    context.set_fault("no-mask", True)
+    context.set_capacity(100)
+    context.set_fault("no-scale", True)
+    settle(context)
+    assert context.faults == {"no-mask", "no-scale"}
+    assert context.capacity == 100
+    assert context.trace.token_ids == tokens
+    assert context.cursor == here
+    context.set_fault("no-mask", False)
+    context.clear_faults()
+    settle(context)
+    assert not context.faults
+    assert context.trace.token_ids == tokens
+
+
+def test_a_fault_that_comes_in_the_middle_of_another_loses_no_token(
+    stories_context: AppContext, qtbot: QtBot
+) -> None:
+    context = stories_context
+    assert context.trace is not None
+    tokens = context.trace.token_ids
+    context.set_fault("no-mask", True)
+    qtbot.waitUntil(lambda: "no-mask" in context.faults)  # opened; the steps are on their way
+    context.set_fault("no-scale", True)
+    settle(context)
+    assert context.faults == {"no-mask", "no-scale"}
+    assert context.trace.token_ids == tokens

@@ -18,8 +18,11 @@ from decoder_gui.cli import main
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Granularity, first
 from decoder_gui.main_window import MainWindow
+from decoder_gui.panels.attention import AttentionPanel
+from decoder_gui.panels.forward_pass import ForwardPassPanel
 from decoder_gui.shortcuts import SHORTCUTS
 from decoder_gui.theme.palette import DARK, ThemeName
+from decoder_gui.theme.style import Face
 from decoder_gui.waiting import wait_until
 from tests.gui.conftest import STORY, settle
 
@@ -159,6 +162,29 @@ def test_projector_mode_shows_one_panel_and_number_keys_switch(
     assert context.style.palette is DARK
     assert context.style.scale == 1.0
     assert all(dock.isVisible() for dock in docks.values())
+
+
+def test_texts_have_their_own_fonts_from_the_start_and_after_projector_mode(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    assert window.workspace is not None
+    panels, style = window.workspace.panels, context_of(window).style
+    forward, attention = panels["forward-pass"], panels["attention"]
+    assert isinstance(forward, ForwardPassPanel)
+    assert isinstance(attention, AttentionPanel)
+    source, column = forward.source, attention.column
+    expected = {
+        source.heading: Face.TITLE,
+        source.file: Face.SMALL,
+        source.formula: Face.MONO,
+        column.heads_title: Face.TITLE,
+        column.scale_note: Face.SMALL,
+    }
+    for _ in range(2):
+        for label, face in expected.items():
+            assert label.font().key() == style.font(face).key(), label.text()
+        press(qtbot, window, Key.Key_P)  # the forward pass is hidden while all fonts change
+        press(qtbot, window, Key.Key_P)
 
 
 def test_everything_scales_with_the_keys(qtbot: QtBot, window: MainWindow) -> None:

@@ -122,3 +122,33 @@ def test_it_goes_on_after_a_crash(worker: Worker) -> None:
     reports = finish(worker)
     assert Ended(number, "b") in reports
     assert any(isinstance(report, Ended) and "not even" in report.crash for report in reports)
+
+
+def test_a_held_worker_rests_and_goes_on_when_released(worker: Worker) -> None:
+    reached = threading.Event()
+
+    def job() -> Iterator[object]:
+        reached.set()
+        yield 1
+
+    worker.hold()
+    worker.submit("run", job)
+    assert not reached.wait(0.05)  # the job does not even begin
+    worker.release()
+    assert reached.wait(5)
+    finish(worker)
+
+
+def test_a_worker_that_nobody_releases_goes_on_by_itself(worker: Worker) -> None:
+    worker.hold()
+    worker.submit("run", lambda: iter([1, 2, 3]))
+    reports = finish(worker)
+    assert [each.update for each in reports if isinstance(each, Progressed)] == [1, 2, 3]
+
+
+def test_a_held_worker_can_be_stopped() -> None:
+    worker = Worker()
+    worker.hold()
+    worker.submit("run", lambda: iter([1]))
+    worker.stop()
+    assert worker.idle

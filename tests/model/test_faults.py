@@ -84,7 +84,9 @@ def test_exactly_these_checks_fail_and_name_the_fault(engine_name: str, name: st
 
 def test_each_check_fails_under_some_fault() -> None:
     caught = set().union(*FAILS.values(), *NAN_SPREADS.values())
-    assert caught == {check.name for check in all_checks()}
+    # Checks that other packages register look at something else than the engine.
+    own = [check for check in all_checks() if check.run.__module__.startswith("model.")]
+    assert caught == {check.name for check in own}
 
 
 def test_every_fault_has_its_words() -> None:

@@ -248,7 +248,7 @@ def test_weights_that_are_not_finite_are_opened_and_reported(tmp_path: Path) -> 
     tensors["blk.1.ffn_up.weight"][0, :2] = -np.inf, np.inf
     write_gguf(tmp_path / "a.gguf", "llama", METADATA, tensors)
     (warning,) = open_checkpoint(tmp_path / "a.gguf").warnings
-    assert warning == "blk.1.ffn_up.weight: 2 values are NaN or infinite"
+    assert warning == "blk.1.ffn_up.weight holds 2 values that are NaN or infinite"
 
 
 def test_a_folder_with_one_file_opens_and_with_two_asks_for_one(tmp_path: Path) -> None:

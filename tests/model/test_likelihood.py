@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from model import tiny
 from model.errors import (
     CausalityViolation,
     ContextOverflow,
@@ -96,6 +97,18 @@ def test_any_later_weight_is_found_with_its_place(
     assert (leak.value.query, leak.value.key) == (cached + query, key)
     assert leak.value.weight == pytest.approx(weights[query, key], nan_ok=True)
     assert f"query {cached + query} attends to the later key {key}" in str(leak.value)
+
+
+def test_rows_of_growing_length_are_those_of_the_tiny_decoder() -> None:
+    rows = [trace["attention_weights"] for trace in tiny.full_forward([0, 1, 2])]
+    assert [len(row) for row in rows] == [1, 2, 3]
+    assert_causal(rows)
+    with pytest.raises(CausalityViolation) as leak:
+        assert_causal([[1.0], [0.5, 0.25, 0.25]])
+    assert (leak.value.query, leak.value.key) == (1, 2)
+    with pytest.raises(CausalityViolation) as leak:
+        assert_causal([[0.5, 0.5], [1.0]])
+    assert (leak.value.query, leak.value.key) == (0, 1)
 
 
 def test_attention_of_an_impossible_shape_is_refused() -> None:

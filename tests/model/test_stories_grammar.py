@@ -53,7 +53,8 @@ def test_no_story_can_be_longer_than_the_context() -> None:
                     if isinstance(atom, grammar._Word):
                         size += 1
                     else:
-                        values = grammar.DOMAINS[grammar._base(atom.variable)]
+                        base = grammar._base(atom.variable)
+                        values = grammar.DOMAINS.get(atom.variable, grammar.DOMAINS[base])
                         size += max(len(grammar._render(atom, v, True)) for v in values)
                 sizes.append(size)
             length += max(sizes)
@@ -164,5 +165,5 @@ def test_boys_and_girls_have_fitting_names() -> None:
 def test_the_second_of_a_pair_differs_from_the_first() -> None:
     for story in itertools.islice(grammar.stories(11), 1500):
         drawn = story.drawn
-        for name in ("kind", "object", "colour", "place"):
+        for name in ("object", "colour", "place"):
             assert drawn.get(name + "2") != drawn.get(name, "")
