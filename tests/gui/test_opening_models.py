@@ -285,7 +285,7 @@ def test_only_a_model_that_does_not_move_is_given_up(
     tiny_context: AppContext, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("decoder_gui.engine_link.BUSY_AFTER", -1.0)
-    monkeypatch.setattr(opening, "wait_until", lambda done: wait_until(done, 40))
+    monkeypatch.setattr(opening, "wait_until", lambda done: wait_until(done, 400))
     gate = [True]
     slow_steps(monkeypatch, lambda: gate[0])
     tiny_context.open_model(str(folder))
@@ -397,4 +397,4 @@ def test_warnings_are_remarks_and_no_refusals(
     context.open_model(str(folder))
     settle(context)
     assert [kind for kind, _ in heard] == ["remark"]
-    assert "1 values that are NaN or infinite" in heard[0][1]
+    assert "1 value that is NaN or infinite" in heard[0][1]

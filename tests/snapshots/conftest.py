@@ -12,7 +12,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication, QWidget
 
 from decoder_gui.context import AppContext
-from decoder_gui.debugger import engine_room, library
+from decoder_gui.debugger import library
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.panel_dock import PanelDock
 from decoder_gui.panels.base import Panel, Place, all_panels
@@ -81,11 +81,14 @@ def contexts(qapp: QApplication) -> Iterator[Callable[[str, str], AppContext]]:
     """Contexts by model and fault, made when first asked for, with five tokens decoded."""
     made: dict[tuple[str, str], AppContext] = {}
     patched = pytest.MonkeyPatch()
-    patched.setattr(
-        engine_room,
-        "open_model",
-        lambda spec: random_model() if spec == "random" else library.open_model(spec),
-    )
+    steps = library.model_steps
+
+    def with_random(spec: str) -> library.Steps:
+        if spec == "random":
+            return random_model()
+        return (yield from steps(spec))
+
+    patched.setattr(library, "model_steps", with_random)
     load_fonts()
 
     def context_of(model: str, fault: str) -> AppContext:
