@@ -44,6 +44,8 @@ class Workspace(QWidget):
         self.shortcuts_dialog: ShortcutsDialog | None = None
         self.crash_dialog: QDialog | None = None
 
+        # Before the panels hear of a style: a new sheet takes hidden texts' own fonts off them.
+        context.changed.connect(self._dress_application)
         self.panels = {kind.panel_id: kind(context) for kind in all_panels()}
         fixed = {Place.STRIP, Place.FOOT}
         docks = [
@@ -74,6 +76,7 @@ class Workspace(QWidget):
         self._actions = self._make_actions()
         self.top_bar.set_view_menu(self._view_menu())
         self._connect()
+        self._dress_application(Change.STYLE)
         self._on_changed(Change.ALL)
 
     def set_projector(self, on: bool) -> None:
@@ -229,11 +232,13 @@ class Workspace(QWidget):
         if change & Change.CHECKS:
             self._update_banner()
 
+    def _dress_application(self, change: Change) -> None:
+        application = QApplication.instance()
+        if change & Change.STYLE and isinstance(application, QApplication):
+            apply_style(application, self.context.style)
+
     def _restyle(self) -> None:
         style = self.context.style
-        application = QApplication.instance()
-        if isinstance(application, QApplication):
-            apply_style(application, style)
         self.top_bar.set_style(style)
         self.top_bar.set_projector(style.projector)
         self.arrangement.set_style(style)
