@@ -28,6 +28,18 @@ def refusal(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return lines[0]
 
 
+def test_a_trace_of_ruined_logits_shows_them_and_chooses_nothing(
+    capsys: pytest.CaptureFixture[str], ruined: Path
+) -> None:
+    (step,) = run_json(capsys, "trace", str(ruined), "--tokens", "0")["steps"]
+    assert set(step["logits"]) == {None}
+    assert step["candidates"] == []
+    assert (step["kept"], step["entropy"], step["selected_id"]) == (0, None, None)
+    assert main(["trace", str(ruined), "--tokens", "0"]) == 0
+    assert "NaN" in capsys.readouterr().out
+    assert "NaN" in refusal(capsys, "trace", str(ruined), "--tokens", "1")
+
+
 def test_trace_of_tiny_has_the_golden_values(capsys: pytest.CaptureFixture[str]) -> None:
     found = run_json(
         capsys, "trace", "tiny", "--prompt", "The cat", "--tokens", "2", "--temperature", "0"

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
-from safetensors.numpy import load_file, save_file
 
 from decoder_gui import dialogs
 from decoder_gui.arguments import parse
-from decoder_gui.assets_path import asset
 from decoder_gui.cli import main
 from decoder_gui.context import AppContext
 from decoder_gui.dialogs import Answer
@@ -49,20 +45,6 @@ def opened(qapp: QApplication, qtbot: QtBot) -> Iterator[Callable[..., AppContex
         window.deleteLater()
     QApplication.sendPostedEvents(None, 0)
     QApplication.processEvents()
-
-
-@pytest.fixture
-def ruined(tmp_path: Path) -> Path:
-    """The bundled model with one weight that is not a number."""
-    folder = tmp_path / "ruined"
-    folder.mkdir()
-    for name in ("config.json", "tokenizer.json"):
-        shutil.copy(asset("stories") / name, folder)
-    tensors = load_file(asset("stories") / "model.safetensors")
-    weight = tensors["transformer.h.1.mlp.c_fc.weight"].copy()
-    weight[0, 0] = np.nan
-    save_file({**tensors, "transformer.h.1.mlp.c_fc.weight": weight}, folder / "model.safetensors")
-    return folder
 
 
 def test_a_picture_of_a_prompt_that_does_not_fit_is_refused_without_a_question(
