@@ -214,3 +214,21 @@ def test_it_runs_as_a_module_without_importing_qt() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_failed_check_is_told_by_the_status_also_when_nobody_reads_on() -> None:
+    argv = [sys.executable, "-m", "decoder_gui", "check", "tiny", "--fault", "no-mask"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait() == 1
+
+
+def test_a_file_that_cannot_be_written_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "none" / "trace.json"
+    told = refusal(capsys, "trace", "tiny", "--prompt", "The", "--json", str(target))
+    assert told == f"decoder-gui: {target}: No such file or directory"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from decoder_gui import dialogs
@@ -90,3 +90,19 @@ def test_a_picture_of_such_a_model_can_be_taken(ruined: Path, tmp_path: Path) ->
     target = tmp_path / "out.png"
     assert main([str(ruined), "--snapshot", str(target)]) == 0
     assert target.exists()
+
+
+@pytest.mark.parametrize(("prompt", "lost"), [(TOO_LONG, "token"), (f"The {TOO_LONG}", "2 tokens")])
+def test_the_question_counts_what_would_be_lost(
+    opened: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch, prompt: str, lost: str
+) -> None:
+    said: list[str] = []
+
+    def read(box: QMessageBox) -> int:
+        said.extend([box.informativeText(), *(button.text() for button in box.buttons())])
+        return 0
+
+    monkeypatch.setattr(QMessageBox, "exec", read)
+    opened("tiny", "--prompt", prompt)
+    assert said[0].startswith(f"Cutting the front would lose its first {lost}:")
+    assert f"Cut the first {lost}" in said
