@@ -22,7 +22,8 @@ class Again:
 class Ahead:
     """What jobs that have not ended will change; None where they leave it as it is.
 
-    ``again`` is what the newest of them runs, if that is a new session.
+    ``again`` is what the newest of them runs, if it begins anew. Where ``faults`` are given, a
+    session is being made, and a ``capacity`` of None is the whole context of its model.
     """
 
     capacity: int | None = None

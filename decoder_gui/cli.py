@@ -48,9 +48,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as problem:
         from model.errors import DecoderError
 
-        if isinstance(problem, DecoderError | OSError):
-            return _refuse(str(problem))
-        raise
+        if not isinstance(problem, DecoderError | OSError):
+            raise
+        words = str(problem)
+        if isinstance(problem, OSError) and problem.filename and problem.strerror:
+            words = f"{problem.filename}: {problem.strerror}"
+        return _refuse(words)
 
 
 def _flush_output() -> None:
@@ -130,11 +133,16 @@ def _check(arguments: Arguments) -> int:
         sampling=sampling,
     )
     results = list(run_checks(subject))
-    if arguments.json is None:
-        print("\n".join(check_lines(results)))
-    else:
-        _write_json(arguments.json, check_objects(results))
-    return DONE if all(result.holds for result in results) else FELL_SHORT
+    status = DONE if all(result.holds for result in results) else FELL_SHORT
+    try:
+        if arguments.json is None:
+            print("\n".join(check_lines(results)))
+        else:
+            _write_json(arguments.json, check_objects(results))
+        _flush_output()
+    except BrokenPipeError:
+        _discard_output()  # what fell short did so, read or not
+    return status
 
 
 def _bench(arguments: Arguments) -> int:

@@ -130,6 +130,7 @@ class AppContext(ContextState):
             )
         else:
             self._submit(RUN, f"Prefill of {len(ids)} tokens", lambda: room.prefill(ids, seed))
+            self._ahead = replace(self._ahead, again=Again(prompt=ids))
 
     def prefill_in(self, token_ids: list[int], capacity: int) -> None:
         """Run a prompt in another context."""
@@ -421,7 +422,9 @@ class AppContext(ContextState):
         # What an unfinished job of this kind was asked for, not the part of it that is there yet.
         pending = None if prompt else self._ahead.again
         again = self._in_hand(prompt) if pending is None else pending
-        size = capacity or self._ahead.capacity or self.capacity
+        size = capacity
+        if size is None:  # another model may be on its way, with a context of its own
+            size = self.capacity if self._ahead.faults is None else self._ahead.capacity
         broken = self._faults_to_come if faults is None else faults
         room, seed = self._link.room, self._seed()
 

@@ -94,16 +94,16 @@ def ask_about_overflow(
 ) -> Answer | None:
     """A prompt does not fit: cutting its front is an explicit choice that shows what is lost."""
     lost, kept = cut_front(model.tokenizer, token_ids, capacity)
+    tokens = "1 token" if len(lost) == 1 else f"{len(lost)} tokens"
     limit = model.shape.context_length
     box = QMessageBox(parent)
     box.setIcon(QMessageBox.Icon.Warning)
     box.setWindowTitle("The prompt does not fit")
     box.setText(f"The prompt has {len(token_ids)} tokens and the context has {capacity} positions.")
     box.setInformativeText(
-        f"Cutting the front would lose {len(lost)} tokens:\n\n"
-        + _shortened(model.tokenizer.decode(lost))
+        f"Cutting the front would lose {tokens}:\n\n" + _shortened(model.tokenizer.decode(lost))
     )
-    cut = box.addButton(f"Cut {len(lost)} tokens at the front", QMessageBox.ButtonRole.AcceptRole)
+    cut = box.addButton(f"Cut {tokens} at the front", QMessageBox.ButtonRole.AcceptRole)
     larger = None
     if len(token_ids) <= limit:
         larger = box.addButton(f"Use a context of {limit}", QMessageBox.ButtonRole.AcceptRole)

@@ -53,6 +53,8 @@ class Workspace(QWidget):
         self.crash_dialog: QDialog | None = None
         self._details = ""
 
+        # Before the panels hear of a style: a new sheet takes hidden texts' own fonts off them.
+        context.changed.connect(self._dress_application)
         self.panels = {kind.panel_id: kind(context) for kind in all_panels()}
         fixed = {Place.STRIP, Place.FOOT}
         docks = [
@@ -83,6 +85,7 @@ class Workspace(QWidget):
         self._actions = self._make_actions()
         self.top_bar.set_view_menu(self._view_menu())
         self._connect()
+        self._dress_application(Change.STYLE)
         self._on_changed(Change.ALL)
 
     def set_projector(self, on: bool) -> None:
@@ -245,11 +248,13 @@ class Workspace(QWidget):
         if change & Change.BUSY:
             self._update_details()
 
+    def _dress_application(self, change: Change) -> None:
+        application = QApplication.instance()
+        if change & Change.STYLE and isinstance(application, QApplication):
+            apply_style(application, self.context.style)
+
     def _restyle(self) -> None:
         style = self.context.style
-        application = QApplication.instance()
-        if isinstance(application, QApplication):
-            apply_style(application, style)
         self.top_bar.set_style(style)
         self.top_bar.set_projector(style.projector)
         self.arrangement.set_style(style)

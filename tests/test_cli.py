@@ -29,6 +29,18 @@ def refusal(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     return lines[0]
 
 
+def test_a_trace_of_ruined_logits_shows_them_and_chooses_nothing(
+    capsys: pytest.CaptureFixture[str], ruined: Path
+) -> None:
+    (step,) = run_json(capsys, "trace", str(ruined), "--tokens", "0")["steps"]
+    assert set(step["logits"]) == {None}
+    assert step["candidates"] == []
+    assert (step["kept"], step["entropy"], step["selected_id"]) == (0, None, None)
+    assert main(["trace", str(ruined), "--tokens", "0"]) == 0
+    assert "NaN" in capsys.readouterr().out
+    assert "NaN" in refusal(capsys, "trace", str(ruined), "--tokens", "1")
+
+
 def test_trace_of_tiny_has_the_golden_values(capsys: pytest.CaptureFixture[str]) -> None:
     found = run_json(
         capsys, "trace", "tiny", "--prompt", "The cat", "--tokens", "2", "--temperature", "0"
@@ -227,3 +239,21 @@ def test_a_damaged_gguf_file_is_refused_in_one_line(
     assert "a.gguf: truncated or damaged: the number of tensors" in refusal(
         capsys, "trace", str(path), "--prompt", "a"
     )
+
+
+def test_a_failed_check_is_told_by_the_status_also_when_nobody_reads_on() -> None:
+    argv = [sys.executable, "-m", "decoder_gui", "check", "tiny", "--fault", "no-mask"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+        assert process.wait() == 1
+
+
+def test_a_file_that_cannot_be_written_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "none" / "trace.json"
+    told = refusal(capsys, "trace", "tiny", "--prompt", "The", "--json", str(target))
+    assert told == f"decoder-gui: {target}: No such file or directory"

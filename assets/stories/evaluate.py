@@ -20,11 +20,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from grammar import Place, Role, Story, follow, stories
-from story_shapes import KINDS, NAMES
+from grammar import Place, Role, Story, follow, stories, write_story
+from story_shapes import NAMES
 from tokenizers import Tokenizer
 from train import CONTEXT, IGNORED, end_id, repetition_row
 from transformers import GPT2LMHeadModel
+from unfamiliar import report_unfamiliar
 
 HERE = Path(__file__).parent
 UNSEEN, HELD_OUT, SAMPLED = 900_001, 900_002, 900_003
@@ -166,17 +167,15 @@ def keeps_hero(text: str, hero: str) -> bool:
 
 
 def openings(count: int) -> list[tuple[str, str]]:
-    """Openings and their hero's name; the first is the one that the product shows."""
+    """First sentences and their hero's name; the first is the one that the product shows."""
     rng = random.Random(SAMPLED)
-    made = [(OPENING, "Tom")]
-    for i, story in zip(range(1, count), stories(SAMPLED), strict=False):
-        hero = NAMES[i % len(NAMES)]
-        kind = rng.choice([k for k in KINDS if k not in ("boy", "girl")])
-        first = story.text.split(".")[0]
-        drawn = story.drawn
-        head = first.split(f" {drawn['kind']} named ")[0]
-        made.append((f"{head} {kind} named {hero}.", hero))
-    return made
+    made = {OPENING: "Tom"}
+    while len(made) < count:
+        story = write_story(rng, late=False)
+        first, hero = story.text.split(".")[0] + ".", story.drawn["hero"]
+        if hero in first.strip(".").split():
+            made[first] = hero
+    return list(made.items())
 
 
 def table(title: str, scores: torch.Tensor) -> None:
@@ -298,9 +297,14 @@ def main() -> None:
     report_loss("unseen stories", new)
     combos = itertools.islice(stories(HELD_OUT, held_out=True), args.stories)
     report_loss("held-out combinations", [read(model, tokenizer, s) for s in combos])
+    for late, title in ((False, "begun at the beginning"), (True, "begun later")):
+        rng = random.Random(SAMPLED)
+        drawn = [write_story(rng, late=late) for _ in range(args.stories)]
+        report_loss(title, [read(model, tokenizer, story) for story in drawn])
     report_engine(args.folder, model, new[:50])
     report_heads(model, tokenizer, new)
     report_writing(model, tokenizer, args.openings)
+    report_unfamiliar(lambda prompt: write(model, tokenizer, prompt))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """The grammar behind the bundled model: short children's stories with words that must come back.
 
 A story follows one of the shapes in `story_shapes.py`: slots of sentences with variables. The first
-mention of a variable draws a value, every later mention repeats it. So the grammar itself knows
-where a word is certain: `follow` walks a text through every derivation that agrees with it and
-tells, for each word, its exact probability and whether it is forced. The same walk decides whether
-a text is a story of this grammar at all.
+mention of a variable draws a value, every later mention repeats it. One story in eight begins at a
+later slot, as if its first page were missing; what was drawn there is drawn when it is needed.
+
+So the grammar itself knows where a word is certain: `follow` walks a text through every derivation
+that agrees with it and tells, for each word, its exact probability and whether it is forced. The
+same walk decides whether a text is a story of this grammar at all.
 
 Standard library only. `python grammar.py 5` prints five stories.
 """
@@ -17,11 +19,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 
 from story_shapes import BOYS, DOMAINS, GIRLS, KINDS, NAMES, NUMBERS, OBJECTS, PLACES, SHAPES
 
 END = "<|endoftext|>"
+LATE = 0.125  # share of the stories that begin at a later slot
 
 
 class Role(Enum):
@@ -44,6 +47,7 @@ _ROLES = {
     "object": Role.OBJECT,
     "colour": Role.COLOUR,
     "place": Role.PLACE,
+    "home": Role.PLACE,
     "count": Role.COUNT,
 }
 
@@ -65,7 +69,8 @@ class Story:
     def held_out(self) -> bool:
         """Whether its name, animal and object together are kept away from training."""
         drawn = self.drawn
-        return "object" in drawn and is_held_out(drawn["hero"], drawn["kind"], drawn["object"])
+        known = {"hero", "kind", "object"} <= drawn.keys()
+        return known and is_held_out(drawn["hero"], drawn["kind"], drawn["object"])
 
 
 @dataclass(frozen=True)
@@ -123,26 +128,60 @@ def _base(variable: str) -> str:
     return variable.rstrip("2")
 
 
+def _hero_is_boy(drawn: dict[str, str]) -> bool | None:
+    """Whether the hero is a boy, as far as the values drawn settle it.
+
+    The friend is of the other sex, and boys and girls are named as such.
+    """
+    if "hero" in drawn:
+        return drawn["hero"] in BOYS
+    if "friend" in drawn:
+        return drawn["friend"] in GIRLS
+    if drawn.get("kind") in ("boy", "girl"):
+        return drawn["kind"] == "boy"
+    if drawn.get("kind2") in ("boy", "girl"):
+        return drawn["kind2"] == "girl"
+    return None
+
+
 @cache
 def _choices(variable: str, bound: _Bound) -> tuple[str, ...]:
     """Values that a first mention may draw, given what the story has already.
 
-    A friend is of the other sex than the hero and a second place lies in the other half of the
-    list, so that the two never coincide; boys and girls are named as such.
+    Hero and friend never share a name, as they differ in sex; a second place lies in the other half
+    of the list than the first.
     """
     drawn = dict(bound)
     values = DOMAINS[variable if variable in DOMAINS else _base(variable)]
-    if variable == "hero":
-        return {"boy": BOYS, "girl": GIRLS}.get(drawn["kind"], values)
-    if variable == "friend":
-        return GIRLS if drawn["hero"] in BOYS else BOYS
-    if variable == "kind2":
-        # The friend will be of the other sex, so this one is not named after the hero's.
-        return tuple(v for v in values if v != ("boy" if drawn["hero"] in BOYS else "girl"))
-    if variable == "place2":
+    boy = _hero_is_boy(drawn)
+    if boy is not None:
+        if variable in ("hero", "friend"):
+            return BOYS if boy == (variable == "hero") else GIRLS
+        if variable in ("kind", "kind2"):
+            excluded = "girl" if boy == (variable == "kind") else "boy"
+            return tuple(v for v in values if v != excluded)
+    other = drawn.get({"place": "place2", "place2": "place"}.get(variable, ""))
+    if other is not None:
         half = len(values) // 2
-        return values[half:] if drawn["place"] in values[:half] else values[:half]
+        return values[half:] if other in values[:half] else values[:half]
     return values
+
+
+def _fits(sentence: str, drawn: dict[str, str]) -> bool:
+    """Whether a sentence after the first slot can be said with what the story has already.
+
+    "The little cat" needs a cat that was presented, and a friend is presented only once.
+    """
+    unknown = [name for name in ("adj", "kind") if name not in drawn]
+    if any(f"{{{name}}}" in sentence for name in unknown):
+        return False
+    return not ("{kind2" in sentence and "friend" in drawn and "kind2" not in drawn)
+
+
+def _sentences(shape: str, slot: int, bound: _Bound) -> tuple[str, ...]:
+    sentences = SHAPES[shape][slot]
+    drawn = dict(bound)
+    return sentences if slot == 0 else tuple(s for s in sentences if _fits(s, drawn))
 
 
 def _article(word: str) -> str:
@@ -156,6 +195,13 @@ def _render(slot: _Slot, value: str, repeats: bool) -> tuple[_Word, ...]:
         text = f"{_article(value)} {value}"
     elif slot.form == "at":
         text = PLACES[value]
+    elif slot.form == "At":
+        text = PLACES[value].capitalize()
+    elif slot.form == "In":
+        text = PLACES[value].replace(" the ", " a ").capitalize()
+    elif slot.form in ("ate", "bites"):
+        drinks = {"ate": "drank", "bites": "sips"}
+        text, role = (drinks[slot.form] if value == "milk" else slot.form), Role.OTHER
     elif slot.form == "list":
         text = ", ".join(NUMBERS[: NUMBERS.index(value) + 1]).capitalize()
     elif slot.form in ("he", "He"):
@@ -172,13 +218,17 @@ def _render(slot: _Slot, value: str, repeats: bool) -> tuple[_Word, ...]:
     return (*head, _Word(words[-1], role, repeats))
 
 
-def write_story(rng: random.Random, shape: str | None = None) -> Story:
-    """Draw one story."""
+def write_story(rng: random.Random, shape: str | None = None, late: bool | None = None) -> Story:
+    """Draw one story; `late` settles whether it begins at a later slot."""
     name = shape or rng.choice(tuple(SHAPES))
+    count = len(SHAPES[name])
+    begins_late = rng.random() < LATE if late is None else late
+    first = rng.randrange(1, count) if begins_late else 0
     drawn: dict[str, str] = {}
     words: list[str] = []
-    for number, sentences in enumerate(SHAPES[name]):
-        for atom in _atoms(rng.choice(sentences), number == 0):
+    for slot in range(first, count):
+        sentence = rng.choice(_sentences(name, slot, tuple(drawn.items())))
+        for atom in _atoms(sentence, slot == first):
             if isinstance(atom, _Word):
                 words.append(atom.text)
                 continue
@@ -206,32 +256,36 @@ class _State:
     slot: int
     atoms: tuple[_Atom, ...]
     bound: _Bound
+    first: bool = False  # nothing has been read
 
 
-def _next(state: _State) -> Iterator[tuple[float, _Word, _State]]:
+@lru_cache(maxsize=100_000)
+def _next(state: _State) -> tuple[tuple[float, _Word, _State], ...]:
+    """Every way to go on by one word: its probability, the word, the state after it."""
     if not state.atoms:
-        slots = SHAPES[state.shape]
-        if state.slot == len(slots):
-            yield 1.0, _Word(END), state
-            return
-        sentences = slots[state.slot]
-        for sentence in sentences:
-            atoms = _atoms(sentence, state.slot == 0)
-            for p, word, after in _next(_State(state.shape, state.slot + 1, atoms, state.bound)):
-                yield p / len(sentences), word, after
-        return
+        if state.slot == len(SHAPES[state.shape]):
+            return ((1.0, _Word(END), state),)
+        sentences = _sentences(state.shape, state.slot, state.bound)
+        starts = (
+            _State(state.shape, state.slot + 1, _atoms(sentence, state.first), state.bound)
+            for sentence in sentences
+        )
+        return tuple(
+            (p / len(sentences), word, after) for start in starts for p, word, after in _next(start)
+        )
     atom, rest = state.atoms[0], state.atoms[1:]
     if isinstance(atom, _Word):
-        yield 1.0, atom, _State(state.shape, state.slot, rest, state.bound)
-        return
+        return ((1.0, atom, _State(state.shape, state.slot, rest, state.bound)),)
     drawn = dict(state.bound)
     known = atom.variable in drawn
     values = (drawn[atom.variable],) if known else _choices(atom.variable, state.bound)
+    found = []
     for value in values:
         words = _render(atom, value, known)
         bound = state.bound if known else (*state.bound, (atom.variable, value))
         after = _State(state.shape, state.slot, (*words[1:], *rest), bound)
-        yield 1.0 / len(values), words[0], after
+        found.append((1.0 / len(values), words[0], after))
+    return tuple(found)
 
 
 def follow(text: str, complete: bool = True) -> list[Place] | None:
@@ -243,7 +297,12 @@ def follow(text: str, complete: bool = True) -> list[Place] | None:
     words = _WORD.findall(text)
     if "".join(words) != text:
         return None
-    states = {_State(shape, 0, (), ()): 1.0 / len(SHAPES) for shape in SHAPES}
+    states: dict[_State, float] = {}
+    for shape, slots in SHAPES.items():
+        states[_State(shape, 0, (), (), True)] = (1 - LATE) / len(SHAPES)
+        for slot in range(1, len(slots)):
+            state = _State(shape, slot, (), (), True)
+            states[state] = LATE / len(SHAPES) / (len(slots) - 1)
     places: list[Place] = []
     start = 0
     for word in [*words, END] if complete else words:
@@ -266,6 +325,23 @@ def follow(text: str, complete: bool = True) -> list[Place] | None:
         states = {state: weight / total for state, weight in after.items()}
         start = end
     return places
+
+
+def loose_sentences() -> re.Pattern[str]:
+    """Reads rows of sentences of the grammar with any values: names and things need not agree."""
+    forms = set()
+    for sentence in {s for slots in SHAPES.values() for slot in slots for s in slot}:
+        form = ""
+        for atom in _atoms(sentence, True):
+            if isinstance(atom, _Word):
+                form += re.escape(atom.text)
+                continue
+            values = DOMAINS.get(atom.variable, DOMAINS[_base(atom.variable)])
+            drawn = {"".join(w.text for w in _render(atom, v, True)) for v in values}
+            form += f"(?:{'|'.join(re.escape(d) for d in sorted(drawn))})"
+        forms.add(form)
+    one = f"(?:{'|'.join(sorted(forms))})"
+    return re.compile(f"{one}(?: {one})*")
 
 
 if __name__ == "__main__":

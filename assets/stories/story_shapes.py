@@ -1,8 +1,12 @@
 """The words and the sentences of the stories: the data that `grammar.py` draws from.
 
 A shape is a row of slots, a slot a choice between sentences, all equally likely. Braces hold
-variables; after the dot stands the form: `a` and `A` with the article, `at` with the preposition,
-`he`, `his` (`He`, `His`) the pronoun, `list` counted out.
+variables; after the dot stands the form: `a` and `A` with the article, `at` (`At`) with the
+preposition, `In` with preposition and the article a, `he`, `his` (`He`, `His`) the pronoun, `list`
+counted out, `ate` and `bites` the words that go with a food.
+
+The first slot holds whole beginnings: an opening that presents the hero with the sentence after it,
+or a sentence that goes straight into the story.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ ITEMS = _split("ducks eggs apples stars flowers boats trees birds cows stones")
 NUMBERS = _split("one two three four five six")
 
 DOMAINS: dict[str, tuple[str, ...]] = {
-    "adj": _split("little small young brave happy clever quiet old"),
+    "adj": _split("little small big young brave happy good clever quiet old"),
     "kind": KINDS,
     "kind2": KINDS,
     "hero": NAMES,
@@ -47,6 +51,7 @@ DOMAINS: dict[str, tuple[str, ...]] = {
     "object2": _split("doll flute lamp spoon puzzle basket"),
     "colour": COLOURS,
     "colour2": _split("golden silver grey"),
+    "home": tuple(PLACES),
     "place": tuple(PLACES),
     "item": ITEMS,
     "count": NUMBERS[1:],
@@ -58,14 +63,50 @@ DOMAINS: dict[str, tuple[str, ...]] = {
 OPENING = (
     "Once upon a time there was {adj.a} {kind} named {hero}.",
     "Once upon a time there was {adj.a} {kind} named {hero}.",
+    "Once upon a time there was {kind.a} named {hero}.",
     "Once there was {adj.a} {kind} named {hero}.",
     "Long ago there lived {adj.a} {kind} named {hero}.",
+    "There was {adj.a} {kind} named {hero}.",
+    "There was once {kind.a} named {hero}.",
+    "{home.In} there lived {adj.a} {kind} named {hero}.",
+    "{home.At} lived {kind.a} named {hero}.",
+    "{adj.A} {kind} named {hero} lived {home.at}.",
+    "{kind.A} named {hero} lived {home.at}.",
+    "{hero} was {adj.a} {kind}.",
+    "The {kind} was named {hero}.",
+    "The {adj} {kind} was named {hero}.",
 )
+PAIRS = (
+    "{hero} and {friend} were good friends.",
+    "{hero} and {friend} lived {home.at}.",
+    "Once there were two good friends, {hero} and {friend}.",
+)
+
+
+def _begin(second: tuple[str, str], *straight: str, pairs: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """All beginnings of a shape: of some 44, the last third goes straight into the story."""
+    presented = tuple(f"{opening} {sentence}" for opening in OPENING for sentence in second)
+    return (*presented, *pairs, *((*second, *straight) * 2))
+
+
+def _with_pairs(sentence: str) -> tuple[str, ...]:
+    return tuple(f"{pair} {sentence}" for pair in PAIRS)
+
 
 SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
     "lost": (
-        OPENING,
-        ("{hero} had {colour.a} {object}.", "{hero.He} had {colour.a} {object}."),
+        _begin(
+            (
+                "{hero} had {colour.a} {object}.",
+                "{hero.He} had {colour.a} {object}.",
+            ),
+            "{kind.A} named {hero} had {colour.a} {object}.",
+            "{adj.A} {kind} named {hero} had {colour.a} {object}.",
+            "The {kind} {hero} had {colour.a} {object}.",
+            "Once upon a time {hero} had {colour.a} {object}.",
+            "{colour.A} {object} lay {place.at}. It was the {object} of {kind.a} named {hero}.",
+            "The {colour} {object} lay {place.at}. It was the {object} of {hero}.",
+        ),
         (
             "Every day {hero} played with the {object} {place.at}.",
             "{hero.He} loved the {object} and took it to the {place}.",
@@ -74,6 +115,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
         (
             '"Where is my {colour} {object}?" cried {hero}.',
             '{hero} was sad. "I lost my {colour} {object}," {hero.he} said.',
+            '{hero.He} said, "I lost my {colour} {object}."',
         ),
         (
             "{kind2.A} named {friend} heard {hero} and came to help.",
@@ -98,8 +140,17 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
     ),
     "gift": (
-        OPENING,
-        ("It was a big day for {hero}.", "One day {hero} was sad."),
+        _begin(
+            (
+                "It was a big day for {hero}.",
+                "One day {hero} was sad.",
+            ),
+            "One day {kind.a} named {hero} was sad.",
+            "{kind.A} named {hero} was sad.",
+            "{hero} was sad.",
+            "The {adj} {kind} {hero} was sad.",
+            pairs=_with_pairs("One day {hero} was sad."),
+        ),
         (
             "{kind2.A} named {friend} lived {place.at}.",
             "{hero.His} friend {friend} lived {place.at}.",
@@ -124,10 +175,15 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
     ),
     "count": (
-        OPENING,
-        (
-            "One day {hero} went to the {place} with {hero.his} {elder}.",
-            "{hero} and {hero.his} {elder} went for a walk {place.at}.",
+        _begin(
+            (
+                "One day {hero} went to the {place} with {hero.his} {elder}.",
+                "{hero} and {hero.his} {elder} went for a walk {place.at}.",
+            ),
+            "One day {kind.a} named {hero} went to the {place} with {hero.his} {elder}.",
+            "{kind.A} named {hero} went to the {place} with {hero.his} {elder}.",
+            "{hero} went to the {place} with {hero.his} {elder}.",
+            "The {kind} {hero} went to the {place} with {hero.his} {elder}.",
         ),
         ("There {hero} saw {count} {item}.", "They saw {count} {item} there."),
         (
@@ -157,8 +213,17 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
     ),
     "swap": (
-        OPENING,
-        ("{hero} had {colour.a} {object}.", "{hero.He} had {colour.a} {object}."),
+        _begin(
+            (
+                "{hero} had {colour.a} {object}.",
+                "{hero.He} had {colour.a} {object}.",
+            ),
+            "{kind.A} named {hero} had {colour.a} {object}.",
+            "{adj.A} {kind} named {hero} had {colour.a} {object}.",
+            "The {kind} {hero} had {colour.a} {object}.",
+            "Once upon a time {hero} had {colour.a} {object}.",
+            pairs=_with_pairs("{hero} had {colour.a} {object}."),
+        ),
         (
             "{kind2.A} named {friend} had {colour2.a} {object2}.",
             "{hero.His} friend {friend} had {colour2.a} {object2}.",
@@ -184,10 +249,17 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
     ),
     "hide": (
-        OPENING,
-        (
-            "One day {hero} played {place.at} with {kind2.a} named {friend}.",
-            "{hero.His} friend {friend} came to play {place.at}.",
+        _begin(
+            (
+                "One day {hero} played {place.at} with {kind2.a} named {friend}.",
+                "{hero.His} friend {friend} came to play {place.at}.",
+            ),
+            "{hero} played {place.at} with {kind2.a} named {friend}.",
+            "{hero} and {friend} played {place.at}.",
+            "One day {hero} and {friend} went to the {place} to play.",
+            "{hero} and {friend} went to the {place} to play.",
+            "{kind.A} named {hero} played {place.at} with {hero.his} friend {friend}.",
+            pairs=_with_pairs("One day {hero} played {place.at} with {friend}."),
         ),
         (
             '"Close your eyes and count to {count}, {hero}," said {friend}.',
@@ -215,10 +287,16 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
     ),
     "rain": (
-        OPENING,
-        (
-            "One day {hero} went for a walk {place.at}.",
-            "{hero} liked to walk {place.at}.",
+        _begin(
+            (
+                "One day {hero} went for a walk {place.at}.",
+                "{hero} liked to walk {place.at}.",
+            ),
+            "One day {kind.a} named {hero} went to the {place}.",
+            "One day {hero} went to the {place}.",
+            "{kind.A} named {hero} went for a walk {place.at}.",
+            "{hero} went for a walk {place.at}.",
+            "The {adj} {kind} {hero} went to the {place}.",
         ),
         ("Then it began to rain, and {hero} was cold.", "It began to snow, and {hero} was cold."),
         (
@@ -246,8 +324,16 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
     ),
     "food": (
-        OPENING,
-        ("One day {hero} was very hungry.", "{hero.He} was hungry."),
+        _begin(
+            (
+                "One day {hero} was very hungry.",
+                "{hero.He} was hungry.",
+            ),
+            "{hero} was very hungry.",
+            "One day {kind.a} named {hero} was very hungry.",
+            "{kind.A} named {hero} was hungry.",
+            "The {kind} {hero} was hungry.",
+        ),
         (
             "{hero} saw {kind2.a} named {friend} with some {food}.",
             "Then {hero} met {kind2.a} named {friend}, who had some {food}.",
@@ -257,16 +343,16 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
             '{hero} looked at the {food} and said, "I am hungry, {friend}."',
         ),
         (
-            '"Yes, {hero}," said {friend}. "You may have {count} bites."',
-            '"Yes, you may, {hero}," said {friend}. "Take {count} bites."',
+            '"Yes, {hero}," said {friend}. "You may have {count} {food.bites}."',
+            '"Yes, you may, {hero}," said {friend}. "Take {count} {food.bites}."',
         ),
         (
             '"{count.list}," said {friend}.',
             '{friend} began to count. "{count.list}," {friend.he} said.',
         ),
         (
-            "So {hero} and {friend} sat {place.at} and ate the {food}.",
-            "Then {hero} ate the {food}, and {friend} ate some too.",
+            "So {hero} and {friend} sat {place.at} and {food.ate} the {food}.",
+            "Then {hero} {food.ate} the {food}, and {friend} {food.ate} some too.",
         ),
         (
             '"You are very good to me, {friend}," said {hero}.',
@@ -278,16 +364,24 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
         ),
     ),
     "brave": (
-        OPENING,
-        (
-            "One day {hero} was {place.at} with {colour.a} {object}.",
-            "{hero} took {colour.a} {object} and went to the {place}.",
+        _begin(
+            (
+                "One day {hero} was {place.at} with {colour.a} {object}.",
+                "{hero} took {colour.a} {object} and went to the {place}.",
+            ),
+            "One day {kind.a} named {hero} was {place.at} with {colour.a} {object}.",
+            "{kind.A} named {hero} took {colour.a} {object} and went to the {place}.",
+            "{hero} went to the {place} with {colour.a} {object}.",
+            "{colour.A} {object} lay {place.at}, and {hero} took it.",
         ),
         (
             'There {hero.he} heard {kind2.a}. "Help me!" cried the {kind2}.',
             '{kind2.A} cried, "Help me!" and {hero} heard the {kind2}.',
         ),
-        ('"What is your name?" asked {hero}.',),
+        (
+            '"What is your name?" asked {hero}.',
+            '{hero.He} said, "What is your name?"',
+        ),
         (
             '"I am {friend}," said the {kind2}. "Please help me."',
             '"My name is {friend}," said the {kind2}.',

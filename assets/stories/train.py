@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 from grammar import END, Role, follow, stories
 from safetensors.torch import save_file
+from story_shapes import DOMAINS
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -63,6 +64,55 @@ def story_row(tokenizer: Tokenizer, source: Iterator[str], rng: random.Random) -
     ids = ids[:CONTEXT]
     padding = CONTEXT - len(ids)
     return [ids + [end] * padding, [*ids[1:], IGNORED] + [IGNORED] * padding]
+
+
+def plain_words(tokenizer: Tokenizer) -> list[int]:
+    """Ids of the words of the stories that stand for no variable."""
+    values = " ".join(word for domain in DOMAINS.values() for word in domain)
+    varied = {*values.split(), "he", "she", "his", "her"}
+    words = {word for story in itertools.islice(stories(0), 2000) for word in story.words}
+    kept = sorted(word for word in words if word.strip().lower() not in {v.lower() for v in varied})
+    return [ids[0] for ids in (tokenizer.encode(word).ids for word in kept) if len(ids) == 1]
+
+
+def worn_row(
+    tokenizer: Tokenizer, text: str, plain: list[int], rng: random.Random
+) -> list[list[int]]:
+    """Ids and targets of a damaged story: the model is to go on as if it were whole.
+
+    In half of these rows the words of the first sentence are shuffled, without a target; in the
+    others single words are exchanged, left out, said again or followed by stray tokens, and the
+    target at each place is the next word of the undamaged story. Words that stand for a variable
+    are never lost, so what must come back is still there. Without such rows the model has never
+    had to find its way back, and loops on text that is not quite of the grammar.
+    """
+    end = end_id(tokenizer)
+    clean = [*tokenizer.encode(text).ids, end]
+    stop = tokenizer.token_to_id(".")
+    ids: list[int] = []
+    targets: list[int] = []
+    if rng.random() < 0.5 and stop in clean:
+        first = clean.index(stop)
+        middle = clean[1:first]
+        rng.shuffle(middle)
+        ids = [clean[0], *middle, *clean[first:-1]]
+        targets = [IGNORED] * first + clean[first + 1 :]
+    else:
+        may_go = set(plain)
+        for token, following in itertools.pairwise(clean):
+            chance = rng.random()
+            if chance < 0.03 and token in may_go and ids:
+                continue
+            ids.append(rng.choice(plain) if chance < 0.07 and token in may_go else token)
+            targets.append(following)
+            if rng.random() < 0.04:
+                kind = rng.randrange(3)
+                for _ in range(rng.randint(1, 3)):
+                    stray = rng.choice(plain) if kind else rng.randrange(tokenizer.get_vocab_size())
+                    ids.append(token if kind == 2 else stray)
+                    targets.append(following)
+    padding = max(0, CONTEXT - len(ids))
+    return [(ids + [end] * padding)[:CONTEXT], (targets + [IGNORED] * padding)[:CONTEXT]]
 
 
 def repetition_row(size: int, end: int, rng: random.Random) -> list[list[int]]:
@@ -165,11 +215,14 @@ def train(tokenizer: Tokenizer, args: argparse.Namespace) -> GPT2LMHeadModel:
     groups = [{"params": matrices, "weight_decay": args.decay}, {"params": vectors}]
     optimizer = torch.optim.AdamW(groups, lr=args.rate, betas=(0.9, 0.98), weight_decay=0.0)
     source = (story.text for story in stories(args.seed))
+    plain = plain_words(tokenizer)
     started = time.time()
     for step in range(args.steps):
-        # A quarter of repetition at first; an eighth once it is learnt, to keep it.
-        repeated = args.rows // 4 if step < 0.2 * args.steps else args.rows // 8
-        rows = [story_row(tokenizer, source, rng) for _ in range(args.rows - repeated)]
+        # A quarter of repetition at first; less once it is learnt, to keep it.
+        share = 4 if step < 0.2 * args.steps else 8 if step < 0.6 * args.steps else 16
+        repeated, worn = args.rows // share, args.rows // 8
+        rows = [story_row(tokenizer, source, rng) for _ in range(args.rows - repeated - worn)]
+        rows += [worn_row(tokenizer, next(source), plain, rng) for _ in range(worn)]
         rows += [repetition_row(size, end, rng) for _ in range(repeated)]
         batch = torch.tensor(rows)  # (row, ids | targets, position)
         ids, targets = batch[:, 0], batch[:, 1]
@@ -184,9 +237,9 @@ def train(tokenizer: Tokenizer, args: argparse.Namespace) -> GPT2LMHeadModel:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         if step % 50 == 0 or step == args.steps - 1:
-            share = slice(0, int(wanted[: args.rows - repeated].sum()))
+            whole = slice(0, int(wanted[: args.rows - repeated - worn].sum()))
             story_loss = torch.nn.functional.cross_entropy(
-                logits[share].detach(), targets[wanted][share]
+                logits[whole].detach(), targets[wanted][whole]
             )
             print(
                 f"step {step:5d}  loss {loss.item():.4f}  stories {story_loss.item():.4f}  "
@@ -229,20 +282,24 @@ def teach_mover(model: GPT2LMHeadModel, tokenizer: Tokenizer, args: argparse.Nam
 
     The loss of the stories goes on; to it comes a loss on the attention of this one head.
     """
-    rng = random.Random(args.seed + 1)
+    seed = args.seed + (2 if args.teach_only else 1)  # on other stories when done a second time
+    rng = random.Random(seed)
     end = end_id(tokenizer)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, betas=(0.9, 0.98), weight_decay=0.0)
-    source = stories(args.seed + 1)
+    source = stories(seed)
+    plain = plain_words(tokenizer)
     model.train()
     for step in range(args.taught):
         rows = []
         wanted = torch.zeros(args.rows, CONTEXT, CONTEXT, dtype=torch.bool)
-        for number in range(args.rows * 7 // 8):
+        for number in range(args.rows * 13 // 16):
             text = next(source).text
             texts = itertools.chain([text], (story.text for story in source))
             rows.append(story_row(tokenizer, texts, rng))
             for query, keys in name_places(rows[-1][0], text):
                 wanted[number, query, keys] = True
+        for _ in range(args.rows // 8):
+            rows.append(worn_row(tokenizer, next(source).text, plain, rng))
         while len(rows) < args.rows:
             rows.append(repetition_row(tokenizer.get_vocab_size(), end, rng))
         batch = torch.tensor(rows)
@@ -287,7 +344,7 @@ def save(model: GPT2LMHeadModel, tokenizer: Tokenizer, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--width", type=int, default=96)
-    parser.add_argument("--steps", type=int, default=1400)
+    parser.add_argument("--steps", type=int, default=1600)
     parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--decay", type=float, default=0.05)

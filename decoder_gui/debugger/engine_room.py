@@ -73,7 +73,7 @@ class EngineRoom:
     def rebuild(
         self,
         *,
-        capacity: int,
+        capacity: int | None,
         seed: int,
         faults: frozenset[str],
         steps: Sequence[Step],

@@ -11,8 +11,8 @@ from decoder_gui.debugger.choosing import generate, pick
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import Session
 from model.checks import CheckResult, Subject, run_checks
-from model.errors import CacheExhausted
-from model.sampling import SamplingConfig, top_candidates
+from model.errors import CacheExhausted, NonFiniteLogits
+from model.sampling import Distribution, SamplingConfig, top_candidates
 
 CANDIDATES = 20
 
@@ -116,7 +116,10 @@ def as_text(outcome: Outcome) -> str:
         best = "   ".join(
             f"{c['text']} {c['final'] * 100:.1f}%" for c in shown["candidates"][:5] if c["final"]
         )
-        lines.append(f"  {shown['kept']} kept · entropy {shown['entropy']:.3f} nats · {best}")
+        if shown["entropy"] is None:
+            lines.append("  no distribution: there are logits that are NaN or infinite")
+        else:
+            lines.append(f"  {shown['kept']} kept · entropy {shown['entropy']:.3f} nats · {best}")
         if shown["selected_id"] is not None:
             how = "greedy" if shown["draw"] is None else f"draw {shown['draw']:.6f}"
             lines.append(
@@ -147,18 +150,23 @@ def _step_object(outcome: Outcome, index: int) -> dict[str, Any]:
     trace = run.trace
     step = trace.steps[index]
     logits = trace.logits(index)
-    shown = run.distribution(index, config)
-    if logits is None or shown is None:
+    if logits is None:
         raise RuntimeError(f"step {index} has no logits")
+    shown: Distribution | None = None
+    try:
+        shown = run.distribution(index, config)
+    except NonFiniteLogits:
+        if outcome.chosen:  # a token was asked for, and there is nothing to choose it from
+            raise
     piece = outcome.session.loaded.tokenizer.piece
-    chosen = pick(shown, config, step.uniform) if outcome.chosen else None
+    chosen = pick(shown, config, step.uniform) if shown is not None and outcome.chosen else None
     return {
         "phase": step.phase.value,
         "positions": [step.first, step.last],
         "token_ids": list(step.token_ids),
         "logits": [_finite(value) for value in logits.tolist()],
-        "entropy": shown.entropy,
-        "kept": shown.kept_count,
+        "entropy": None if shown is None else shown.entropy,
+        "kept": 0 if shown is None else shown.kept_count,
         "candidates": [
             {
                 "id": candidate.token_id,
@@ -168,7 +176,7 @@ def _step_object(outcome: Outcome, index: int) -> dict[str, Any]:
                 "final": candidate.final,
                 "cut_by": candidate.cut_by,
             }
-            for candidate in top_candidates(shown, CANDIDATES)
+            for candidate in (() if shown is None else top_candidates(shown, CANDIDATES))
         ],
         "draw": None if chosen is None else chosen.uniform,
         "selected_id": None if chosen is None else chosen.token_id,

@@ -36,7 +36,8 @@ class SamplingControls(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        # Not fixed in height: that is the hint's, in which the rule has too few lines.
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Minimum)
         self._config = SamplingConfig()
         self._vocabulary = 0
         self.sliders = {

@@ -414,3 +414,21 @@ def test_a_fault_that_comes_in_the_middle_of_another_loses_no_token(
     settle(context)
     assert context.faults == {"no-mask", "no-scale"}
     assert context.trace.token_ids == tokens
+
+
+def test_a_fault_right_behind_a_prompt_or_a_model_is_one_of_the_new_run(
+    stories_context: AppContext,
+) -> None:
+    context = stories_context
+    heard = listen(context)
+    context.prefill("Once upon a time")
+    context.set_fault("no-scale", True)
+    settle(context)
+    assert "".join(texts(context)) == "Once␣upon␣a␣time"
+    context.open_model("tiny")
+    context.set_fault("no-mask", True)
+    settle(context)
+    assert context.model is not None
+    assert (context.model.name, context.capacity) == ("tiny", 4)
+    assert context.faults == {"no-scale", "no-mask"}
+    assert heard == []

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
-from safetensors.numpy import load_file, save_file
 
 from decoder_gui import dialogs
 from decoder_gui.arguments import parse
-from decoder_gui.assets_path import asset
 from decoder_gui.cli import main
 from decoder_gui.context import AppContext
 from decoder_gui.dialogs import Answer
@@ -49,20 +45,6 @@ def opened(qapp: QApplication, qtbot: QtBot) -> Iterator[Callable[..., AppContex
         window.deleteLater()
     QApplication.sendPostedEvents(None, 0)
     QApplication.processEvents()
-
-
-@pytest.fixture
-def ruined(tmp_path: Path) -> Path:
-    """The bundled model with one weight that is not a number."""
-    folder = tmp_path / "ruined"
-    folder.mkdir()
-    for name in ("config.json", "tokenizer.json"):
-        shutil.copy(asset("stories") / name, folder)
-    tensors = load_file(asset("stories") / "model.safetensors")
-    weight = tensors["transformer.h.1.mlp.c_fc.weight"].copy()
-    weight[0, 0] = np.nan
-    save_file({**tensors, "transformer.h.1.mlp.c_fc.weight": weight}, folder / "model.safetensors")
-    return folder
 
 
 def test_a_picture_of_a_prompt_that_does_not_fit_is_refused_without_a_question(
@@ -108,3 +90,19 @@ def test_a_picture_of_such_a_model_can_be_taken(ruined: Path, tmp_path: Path) ->
     target = tmp_path / "out.png"
     assert main([str(ruined), "--snapshot", str(target)]) == 0
     assert target.exists()
+
+
+@pytest.mark.parametrize(("prompt", "lost"), [(TOO_LONG, "token"), (f"The {TOO_LONG}", "2 tokens")])
+def test_the_question_counts_what_would_be_lost(
+    opened: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch, prompt: str, lost: str
+) -> None:
+    said: list[str] = []
+
+    def read(box: QMessageBox) -> int:
+        said.extend([box.informativeText(), *(button.text() for button in box.buttons())])
+        return 0
+
+    monkeypatch.setattr(QMessageBox, "exec", read)
+    opened("tiny", "--prompt", prompt)
+    assert said[0].startswith(f"Cutting the front would lose its first {lost}:")
+    assert f"Cut the first {lost}" in said

@@ -20,10 +20,12 @@ from decoder_gui.debugger.cursor import Granularity, first
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.attention import AttentionPanel
 from decoder_gui.panels.forward_pass import ForwardPassPanel
+from decoder_gui.panels.next_token import NextTokenPanel
 from decoder_gui.shortcuts import SHORTCUTS
 from decoder_gui.theme.palette import DARK, ThemeName
 from decoder_gui.theme.style import Face
 from decoder_gui.waiting import wait_until
+from model.sampling import ORDERS
 from tests.gui.conftest import STORY, settle
 
 Key = Qt.Key
@@ -185,6 +187,25 @@ def test_texts_have_their_own_fonts_from_the_start_and_after_projector_mode(
             assert label.font().key() == style.font(face).key(), label.text()
         press(qtbot, window, Key.Key_P)  # the forward pass is hidden while all fonts change
         press(qtbot, window, Key.Key_P)
+
+
+def test_the_unfolded_rule_of_an_order_has_its_font_and_all_its_lines(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    assert window.workspace is not None
+    panel, context = window.workspace.panels["next-token"], context_of(window)
+    assert isinstance(panel, NextTokenPanel)
+    rule = panel.controls.rule
+    context.set_theme(ThemeName.LIGHT)  # while the rule is folded away
+    panel.controls.more.click()
+    for scale in (1.0, 1.2):
+        context.set_scale(scale)
+        for order in ORDERS:
+            context.set_sampling(order=order)
+            settle(context)
+            picture(window)
+            assert rule.font().key() == context.style.font(Face.SMALL).key()
+            assert rule.height() >= rule.heightForWidth(rule.width()), (scale, order)
 
 
 def test_everything_scales_with_the_keys(qtbot: QtBot, window: MainWindow) -> None:

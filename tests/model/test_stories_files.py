@@ -6,13 +6,17 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors import safe_open
 from tokenizers import Tokenizer
 
+from model.checkpoints import open_checkpoint
+
 FOLDER = Path(__file__).parents[2] / "assets" / "stories"
+END = 0
 TOKENIZER = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
 
 
@@ -61,6 +65,33 @@ def test_the_end_token_is_the_one_of_the_config() -> None:
     config = json.loads((FOLDER / "config.json").read_text())
     assert TOKENIZER.token_to_id("<|endoftext|>") == config["eos_token_id"]
     assert config["bos_token_id"] == config["eos_token_id"]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "There was a big dog named Max.",
+        "One day a dog named Max",
+        "Anna had a red ball.",
+        "Tom was a little cat.",
+        "Anna and Ben",
+        "The cat",
+        "She said",
+    ],
+)
+def test_the_model_goes_on_from_many_beginnings(prompt: str) -> None:
+    """Greedy text ends by itself and reads as a story of the grammar."""
+    grammar = load("grammar")
+    model = open_checkpoint(FOLDER)
+    ids = list(model.tokenizer.encode(prompt))
+    cache = model.engine.new_cache()
+    given = ids
+    while ids[-1] != END and len(ids) < 128:
+        logits = model.engine.forward(np.array([given]), cache)
+        given = [int(logits[0, -1].argmax())]
+        ids += given
+    assert ids.pop() == END
+    assert grammar.loose_sentences().fullmatch(TOKENIZER.decode(ids))
 
 
 @given(st.text(max_size=60))
