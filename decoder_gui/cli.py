@@ -114,7 +114,10 @@ def _trace(arguments: Arguments) -> int:
         print(as_text(outcome))
     else:
         _write_json(arguments.json, as_object(outcome))
-    return _refuse(outcome.exhausted) if outcome.exhausted else DONE
+    if outcome.exhausted:
+        return _refuse(outcome.exhausted)
+    _remark(ready)
+    return DONE
 
 
 def _check(arguments: Arguments) -> int:
@@ -133,6 +136,7 @@ def _check(arguments: Arguments) -> int:
         sampling=sampling,
     )
     results = list(run_checks(subject))
+    _remark(ready)
     status = DONE if all(result.holds for result in results) else FELL_SHORT
     try:
         if arguments.json is None:
@@ -211,9 +215,13 @@ def _prepare(options: RunOptions) -> Prepared:
         steps.close()
         if watched:
             print(f"\r{'':<{width}}\r", end="", file=sys.stderr, flush=True)
+    return ready
+
+
+def _remark(ready: Prepared) -> None:
+    """Say what is doubtful about a model that was run; a refusal is one line without it."""
     for remark in filter(None, (ready.remark, *ready.loaded.warnings)):
         print(f"decoder-gui: {remark}", file=sys.stderr)
-    return ready
 
 
 def _write_json(target: str, value: Any) -> None:

@@ -84,7 +84,9 @@ class EngineRoom:
         A prompt, where one is given, is run instead of them.
         """
         loaded = self.session.loaded
-        require_cache(loaded.engine.shape, capacity, available_memory())
+        shape = loaded.engine.shape
+        wanted = shape.context_length if capacity is None else capacity
+        require_cache(shape, wanted, available_memory())
         session = Session(loaded, capacity=capacity, seed=seed, faults=faults)
         self._session = session
         yield Opened(loaded, session.cache.capacity, faults)

@@ -92,7 +92,9 @@ def test_a_picture_of_such_a_model_can_be_taken(ruined: Path, tmp_path: Path) ->
     assert target.exists()
 
 
-@pytest.mark.parametrize(("prompt", "lost"), [(TOO_LONG, "token"), (f"The {TOO_LONG}", "2 tokens")])
+@pytest.mark.parametrize(
+    ("prompt", "lost"), [(TOO_LONG, "1 token"), (f"The {TOO_LONG}", "2 tokens")]
+)
 def test_the_question_counts_what_would_be_lost(
     opened: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch, prompt: str, lost: str
 ) -> None:
@@ -104,5 +106,5 @@ def test_the_question_counts_what_would_be_lost(
 
     monkeypatch.setattr(QMessageBox, "exec", read)
     opened("tiny", "--prompt", prompt)
-    assert said[0].startswith(f"Cutting the front would lose its first {lost}:")
-    assert f"Cut the first {lost}" in said
+    assert said[0].startswith(f"Cutting the front would lose {lost}:")
+    assert f"Cut {lost} at the front" in said
