@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QByteArray, QEvent, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QApplication, QDialog, QLabel, QMenu, QVBoxLayout, QWidget
 
@@ -43,6 +43,7 @@ class Workspace(QWidget):
         self.top_bar = window.top_bar
         self.shortcuts_dialog: ShortcutsDialog | None = None
         self.crash_dialog: QDialog | None = None
+        self._before_projector: QByteArray | None = None
 
         # Before the panels hear of a style: a new sheet takes hidden texts' own fonts off them.
         context.changed.connect(self._dress_application)
@@ -83,12 +84,18 @@ class Workspace(QWidget):
         """Projector mode: light, larger, one panel at a time."""
         # The other panels go before everything grows and come back after it has shrunk:
         # all of them together, enlarged, would push the window beyond its screen.
-        if on and not self.context.style.projector:
+        before = self.context.style.projector
+        if on and not before:
+            self._before_projector = self.arrangement.remembered()
             self.arrangement.maximise("attention")
             QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
         self.context.set_projector(on)
         if not on:
             self.arrangement.restore()
+            if before and self._before_projector is not None:
+                # If all panels were shown enlarged, they had no room for their proportions.
+                QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+                self.arrangement.recall(self._before_projector)
 
     def close_down(self) -> None:
         """Before the window goes: back to the plain arrangement, and stop the worker."""
