@@ -27,6 +27,12 @@ from decoder_gui.widgets.key_guard import KeyGuard
 from decoder_gui.widgets.shortcuts_dialog import ShortcutsDialog
 from decoder_gui.widgets.top_bar import ModelChoice
 
+_THEME_WORDS = {
+    ThemeName.DARK: "Dark",
+    ThemeName.LIGHT: "Light",
+    ThemeName.CONTRAST: "High contrast",
+}
+
 
 class Workspace(QWidget):
     """Everything between the top bar and the lower edge, wired to the context.
@@ -44,6 +50,7 @@ class Workspace(QWidget):
         self.shortcuts_dialog: ShortcutsDialog | None = None
         self.crash_dialog: QDialog | None = None
         self._before_projector: QByteArray | None = None
+        self._theme_actions: dict[ThemeName, QAction] = {}
 
         # Before the panels hear of a style: a new sheet takes hidden texts' own fonts off them.
         context.changed.connect(self._dress_application)
@@ -167,8 +174,10 @@ class Workspace(QWidget):
         menu = QMenu(self)
         themes = menu.addMenu("Theme")
         for theme in ThemeName:
-            action = themes.addAction(theme.value.capitalize())
-            action.triggered.connect(lambda _=False, name=theme: self.context.set_theme(name))
+            action = themes.addAction(_THEME_WORDS[theme])
+            action.setCheckable(True)
+            self._theme_actions[theme] = action
+            action.triggered.connect(lambda _=False, name=theme: self._choose_theme(name))
         menu.addSeparator()
         for dock in self.arrangement.docks.values():
             menu.addAction(dock.toggleViewAction())
@@ -178,6 +187,14 @@ class Workspace(QWidget):
             if name in self._actions:
                 menu.addAction(self._actions[name])
         return menu
+
+    def _choose_theme(self, name: ThemeName) -> None:
+        self.context.set_theme(name)
+        self._tick_theme()  # the click took the tick off a theme that was there already
+
+    def _tick_theme(self) -> None:
+        for theme, action in self._theme_actions.items():
+            action.setChecked(theme is self.context.style.palette.name)
 
     def _change_granularity(self, by: int) -> None:
         order = list(Granularity)
@@ -246,6 +263,7 @@ class Workspace(QWidget):
 
     def _restyle(self) -> None:
         style = self.context.style
+        self._tick_theme()
         self.top_bar.set_style(style)
         self.top_bar.set_projector(style.projector)
         self.arrangement.set_style(style)

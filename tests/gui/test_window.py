@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QPoint, QSettings, QSize, Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QApplication, QPlainTextEdit, QPushButton
+from PySide6.QtWidgets import QApplication, QMenu, QPlainTextEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.arguments import parse
@@ -200,6 +200,21 @@ def test_showing_all_panels_enlarged_does_not_spoil_the_arrangement(
         press(qtbot, window, key)
         picture(window)
     assert {name: dock.size() for name, dock in docks.items()} == before
+
+
+def test_the_theme_in_use_is_ticked_in_the_view_menu(qtbot: QtBot, window: MainWindow) -> None:
+    assert window.workspace is not None
+    themes = next(menu for menu in window.workspace.findChildren(QMenu) if menu.title() == "Theme")
+
+    def ticked() -> list[str]:
+        return [action.text() for action in themes.actions() if action.isChecked()]
+
+    assert ticked() == ["Dark"]
+    for action in (*themes.actions(), themes.actions()[-1]):
+        action.trigger()
+        assert ticked() == [action.text()]
+    press(qtbot, window, Key.Key_P)
+    assert ticked() == ["Light"]
 
 
 def test_the_unfolded_rule_of_an_order_has_its_font_and_all_its_lines(
