@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QSettings, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QPaintEvent
-from PySide6.QtWidgets import QAbstractScrollArea, QLabel, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QAbstractScrollArea,
+    QApplication,
+    QLabel,
+    QMainWindow,
+    QVBoxLayout,
+    QWidget,
+)
 
 from decoder_gui.theme.style import Style
 from decoder_gui.widgets.top_bar import TopBar
@@ -71,6 +78,8 @@ class MainWindow(QMainWindow):
         self._opening.deleteLater()
         self._rows.addWidget(self.workspace, 1)
         self.workspace.show()
+        # Heights are remembered and shared out in full: the rows around the docks come first.
+        QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
         self.workspace.arrangement.share_out()
         if self._settings is not None:
             state = self._settings.value("window/arrangement")

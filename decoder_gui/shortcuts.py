@@ -55,7 +55,7 @@ SHORTCUTS: tuple[Shortcut, ...] = (
     Shortcut("zoom_out", ("Ctrl+-",), "Everything smaller", WINDOW),
     Shortcut("zoom_reset", ("Ctrl+0",), "Original size", WINDOW),
     Shortcut("escape", ("Esc",), "Cancel, or leave the single panel", WINDOW),
-    Shortcut("help", ("?", "Shift+?"), "This list", WINDOW),
+    Shortcut("help", ("?", "Shift+?"), "List of keys", WINDOW),
 )
 
 # How keys are written where their portable names would puzzle.

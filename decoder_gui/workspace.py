@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QEvent, Qt
+from PySide6.QtCore import QByteArray, QEvent, Qt
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QApplication, QDialog, QLabel, QMenu, QVBoxLayout, QWidget
 
@@ -30,6 +30,11 @@ from decoder_gui.widgets.top_bar import ModelChoice
 
 # For how long what a model needs is on show: while it is being opened, and afterwards.
 OPENING_MS, OPENED_MS = 600_000, 4_000
+_THEME_WORDS = {
+    ThemeName.DARK: "Dark",
+    ThemeName.LIGHT: "Light",
+    ThemeName.CONTRAST: "High contrast",
+}
 
 
 class Workspace(QWidget):
@@ -52,6 +57,8 @@ class Workspace(QWidget):
         self.shortcuts_dialog: ShortcutsDialog | None = None
         self.crash_dialog: QDialog | None = None
         self._details = ""
+        self._before_projector: QByteArray | None = None
+        self._theme_actions: dict[ThemeName, QAction] = {}
 
         # Before the panels hear of a style: a new sheet takes hidden texts' own fonts off them.
         context.changed.connect(self._dress_application)
@@ -92,12 +99,18 @@ class Workspace(QWidget):
         """Projector mode: light, larger, one panel at a time."""
         # The other panels go before everything grows and come back after it has shrunk:
         # all of them together, enlarged, would push the window beyond its screen.
-        if on and not self.context.style.projector:
+        before = self.context.style.projector
+        if on and not before:
+            self._before_projector = self.arrangement.remembered()
             self.arrangement.maximise("attention")
             QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
         self.context.set_projector(on)
         if not on:
             self.arrangement.restore()
+            if before and self._before_projector is not None:
+                # If all panels were shown enlarged, they had no room for their proportions.
+                QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+                self.arrangement.recall(self._before_projector)
 
     def close_down(self) -> None:
         """Before the window goes: back to the plain arrangement, and stop the worker."""
@@ -175,8 +188,10 @@ class Workspace(QWidget):
         menu = QMenu(self)
         themes = menu.addMenu("Theme")
         for theme in ThemeName:
-            action = themes.addAction(theme.value.capitalize())
-            action.triggered.connect(lambda _=False, name=theme: self.context.set_theme(name))
+            action = themes.addAction(_THEME_WORDS[theme])
+            action.setCheckable(True)
+            self._theme_actions[theme] = action
+            action.triggered.connect(lambda _=False, name=theme: self._choose_theme(name))
         menu.addSeparator()
         for dock in self.arrangement.docks.values():
             menu.addAction(dock.toggleViewAction())
@@ -186,6 +201,14 @@ class Workspace(QWidget):
             if name in self._actions:
                 menu.addAction(self._actions[name])
         return menu
+
+    def _choose_theme(self, name: ThemeName) -> None:
+        self.context.set_theme(name)
+        self._tick_theme()  # the click took the tick off a theme that was there already
+
+    def _tick_theme(self) -> None:
+        for theme, action in self._theme_actions.items():
+            action.setChecked(theme is self.context.style.palette.name)
 
     def _change_granularity(self, by: int) -> None:
         order = list(Granularity)
@@ -255,6 +278,7 @@ class Workspace(QWidget):
 
     def _restyle(self) -> None:
         style = self.context.style
+        self._tick_theme()
         self.top_bar.set_style(style)
         self.top_bar.set_projector(style.projector)
         self.arrangement.set_style(style)

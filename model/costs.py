@@ -64,31 +64,6 @@ class Work:
         return self.recomputed / self.cached if self.cached else 1.0
 
 
-def cache_formula(
-    shape: ModelShape, positions: int, batch: int = 1, bytes_per_value: int = 4
-) -> str:
-    """The cache size as a product with its result, in the order of :meth:`ModelShape.cache_bytes`.
-
-    For example ``2 × 4 layers × 1 sequence × 128 positions × 4 KV heads × 16 d_head × 4 bytes =
-    262,144 bytes``, on one line.
-    """
-    factors = (
-        "2",
-        _counted(shape.depth, "layer"),
-        _counted(batch, "sequence"),
-        _counted(positions, "position"),
-        _counted(shape.kv_heads, "KV head"),
-        f"{shape.head_dim} d_head",
-        _counted(bytes_per_value, "byte"),
-    )
-    total = shape.cache_bytes(batch, bytes_per_value, positions)
-    return f"{' × '.join(factors)} = {_counted(total, 'byte')}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def flops_cached(shape: ModelShape, first: int, count: int) -> int:
     """FLOPs of one pass over positions first .. first + count - 1, the earlier ones cached.
 
@@ -134,11 +109,6 @@ def work_so_far(shape: ModelShape, passes: Iterable[tuple[int, int]]) -> Work:
         cached += flops_cached(shape, first, count)
         recomputed += flops_recomputed(shape, first + count) if count else 0
     return Work(cached, recomputed)
-
-
-def work_saved(shape: ModelShape, passes: Iterable[tuple[int, int]]) -> float:
-    """The fraction of all work so far that the cache has spared, in [0, 1); 0 for no passes."""
-    return work_so_far(shape, passes).saved
 
 
 def arithmetic_intensity(parameters: int, batch: int, bytes_per_parameter: float = 2) -> float:

@@ -39,17 +39,6 @@ def format_exact(value: float, digits: int = 9) -> str:
     return f"{value:.{digits}g}" if math.isfinite(value) else format_value(value)
 
 
-def format_signed(value: float, digits: int = 3) -> str:
-    """:func:`format_value` with a ``+`` before what is not negative: ``+0.250``."""
-    text = format_value(value, digits)
-    return text if text.startswith("-") or text == "NaN" else f"+{text}"
-
-
-def format_probability(probability: float) -> str:
-    """A probability as a number between 0 and 1: ``0.347``; ``2e-05`` where that would be 0.000."""
-    return format_value(probability, 3)
-
-
 def format_percent(fraction: float, digits: int = 1) -> str:
     """A fraction of 1 in per cent: ``41.2%``; ``<0.1%`` and ``>99.9%`` where rounding would lie."""
     if not math.isfinite(fraction):
@@ -68,22 +57,12 @@ def format_count(count: int) -> str:
     return f"{count:,}"
 
 
-def format_nats(value: float) -> str:
-    """An entropy or a log-probability: ``1.62 nats``."""
-    return f"{format_value(value, 2)} nats"
-
-
 def format_log_probability(value: float) -> str:
     """A log-probability in nats to two decimals, ``-0.26``; the one number that may read ``-0.00``.
 
     Nearly certain tokens are common in a row of them, and powers of ten would drown the others.
     """
     return f"{value:.2f}" if math.isfinite(value) else format_value(value)
-
-
-def format_seconds(seconds: float) -> str:
-    """A duration: ``0.4 ms``, ``12.5 ms``, ``1.3 s``."""
-    return f"{seconds * 1000:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def format_shape(shape: Iterable[int]) -> str:

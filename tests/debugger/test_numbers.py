@@ -62,6 +62,3 @@ def test_small_words() -> None:
     assert numbers.plural(1, "value") == "1 value"
     assert numbers.plural(1024, "value") == "1,024 values"
     assert numbers.format_range(0.0071, 0.347) == "min 0.007 · max 0.347"
-    assert numbers.format_signed(0.25) == "+0.250"
-    assert numbers.format_nats(1.6249) == "1.62 nats"
-    assert numbers.format_seconds(0.0125) == "12.5 ms"

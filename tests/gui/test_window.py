@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QPoint, QSettings, QSize, Qt
 from PySide6.QtGui import QImage
-from PySide6.QtWidgets import QApplication, QPlainTextEdit, QPushButton
+from PySide6.QtWidgets import QApplication, QMenu, QPlainTextEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.arguments import parse
@@ -23,7 +23,7 @@ from decoder_gui.panels.forward_pass import ForwardPassPanel
 from decoder_gui.panels.next_token import NextTokenPanel
 from decoder_gui.shortcuts import SHORTCUTS
 from decoder_gui.theme.palette import DARK, ThemeName
-from decoder_gui.theme.style import Face
+from decoder_gui.theme.style import Face, Style
 from decoder_gui.waiting import wait_until
 from model.sampling import ORDERS
 from tests.gui.conftest import STORY, settle
@@ -189,6 +189,34 @@ def test_texts_have_their_own_fonts_from_the_start_and_after_projector_mode(
         press(qtbot, window, Key.Key_P)
 
 
+def test_showing_all_panels_enlarged_does_not_spoil_the_arrangement(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    assert window.workspace is not None
+    picture(window)
+    docks = window.workspace.arrangement.docks
+    before = {name: dock.size() for name, dock in docks.items()}
+    for key in (Key.Key_P, Key.Key_0, Key.Key_5, Key.Key_P):
+        press(qtbot, window, key)
+        picture(window)
+    assert {name: dock.size() for name, dock in docks.items()} == before
+
+
+def test_the_theme_in_use_is_ticked_in_the_view_menu(qtbot: QtBot, window: MainWindow) -> None:
+    assert window.workspace is not None
+    themes = next(menu for menu in window.workspace.findChildren(QMenu) if menu.title() == "Theme")
+
+    def ticked() -> list[str]:
+        return [action.text() for action in themes.actions() if action.isChecked()]
+
+    assert ticked() == ["Dark"]
+    for action in (*themes.actions(), themes.actions()[-1]):
+        action.trigger()
+        assert ticked() == [action.text()]
+    press(qtbot, window, Key.Key_P)
+    assert ticked() == ["Light"]
+
+
 def test_the_unfolded_rule_of_an_order_has_its_font_and_all_its_lines(
     qtbot: QtBot, window: MainWindow
 ) -> None:
@@ -329,6 +357,27 @@ def test_the_arrangement_and_looks_are_remembered(
     two.close()
     two.deleteLater()
     QApplication.processEvents()
+
+
+def test_panels_keep_their_sizes_from_one_start_to_the_next(
+    qtbot: QtBot, make_context: Callable[..., AppContext], tmp_path: Path
+) -> None:
+    settings = QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+    sizes = []
+    for _ in range(3):
+        window = MainWindow(Style(), settings)
+        window.resize(QSize(1440, 876))
+        window.show()
+        qtbot.waitExposed(window)
+        context = make_context("tiny", "The cat")
+        window.furnish(context)
+        picture(window)
+        assert window.workspace is not None
+        docks = window.workspace.arrangement.docks
+        sizes.append({name: dock.size() for name, dock in docks.items()})
+        window.close()
+        window.deleteLater()
+    assert sizes[1:] == sizes[:-1]
 
 
 def test_closing_while_the_worker_runs_is_quiet(open_window: Callable[..., MainWindow]) -> None:

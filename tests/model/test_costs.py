@@ -12,10 +12,8 @@ from model.costs import (
     DecodeStats,
     Work,
     arithmetic_intensity,
-    cache_formula,
     flops_cached,
     flops_recomputed,
-    work_saved,
     work_so_far,
 )
 from model.errors import ShapeMismatch
@@ -79,21 +77,21 @@ def test_work_saved_is_the_ratio_of_the_sums() -> None:
     cached = sum(flops_cached(SMALL, first, count) for first, count in passes)
     recomputed = sum(flops_recomputed(SMALL, total) for total in (3, 4, 5))
     assert work_so_far(SMALL, passes) == Work(cached, recomputed)
-    assert work_saved(SMALL, passes) == pytest.approx(1 - cached / recomputed)
+    assert work_so_far(SMALL, passes).saved == pytest.approx(1 - cached / recomputed)
     assert Work(cached, recomputed).ratio == pytest.approx(recomputed / cached)
 
 
 def test_nothing_is_saved_before_there_is_something_to_reuse() -> None:
-    assert work_saved(SMALL, []) == 0.0
+    assert work_so_far(SMALL, []).saved == 0.0
     assert Work(0, 0).ratio == 1.0
-    assert work_saved(SMALL, [(0, 7)]) == 0.0
-    assert work_saved(SMALL, [(0, 7), (7, 0)]) == 0.0
+    assert work_so_far(SMALL, [(0, 7)]).saved == 0.0
+    assert work_so_far(SMALL, [(0, 7), (7, 0)]).saved == 0.0
 
 
 @given(st.integers(1, 60))
 def test_more_is_saved_with_every_token_and_never_all(tokens: int) -> None:
     passes = [(0, 4)] + [(4 + i, 1) for i in range(tokens)]
-    before, now = work_saved(SMALL, passes[:-1]), work_saved(SMALL, passes)
+    before, now = work_so_far(SMALL, passes[:-1]).saved, work_so_far(SMALL, passes).saved
     assert 0.0 <= before < now < 1.0
 
 
@@ -116,13 +114,9 @@ def test_stats_count_prefill_and_decode_apart() -> None:
     assert stats.tokens_per_weight_read == pytest.approx(14 / 3)
 
 
-def test_the_cache_formula_multiplies_to_its_result() -> None:
-    text = cache_formula(SHARED, positions=5, batch=1, bytes_per_value=4)
-    assert text == (
-        "2 × 2 layers × 1 sequence × 5 positions × 2 KV heads × 3 d_head × 4 bytes = 480 bytes"
-    )
+def test_cache_bytes_are_a_product() -> None:
+    # 2 x 2 layers x 1 sequence x 5 positions x 2 key/value heads x 3 d_head x 4 bytes
     assert SHARED.cache_bytes(1, 4, 5) == 480
-    assert cache_formula(SMALL, 16, 3, 2).endswith("= 1,536 bytes")
     assert SMALL.cache_bytes(3) == 1536  # the whole context
 
 
