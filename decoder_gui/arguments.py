@@ -20,6 +20,11 @@ class BadArguments(ValueError):
     """The command line is wrong; one sentence."""
 
 
+def sample_prompt(model_name: str) -> str:
+    """A prompt that suits a model, for where nobody has typed one."""
+    return TINY_PROMPT if model_name == "tiny" else STORY_PROMPT
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """What every command that runs a model takes."""
@@ -41,7 +46,7 @@ class RunOptions:
         """The prompt as text; where none was given, one that suits the model."""
         if self.prompt is not None:
             return self.prompt
-        return TINY_PROMPT if model_name == "tiny" else STORY_PROMPT
+        return sample_prompt(model_name)
 
     def sampling(self) -> SamplingConfig:
         """The sampler's settings.

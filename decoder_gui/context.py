@@ -100,17 +100,35 @@ class AppContext(ContextState):
         )
         self._ahead = Ahead(capacity, faults, Again())
 
-    def prefill(self, text: str | None = None, *, tokens: int = 0) -> None:
-        """Run a prompt (the present one where None), then choose ``tokens`` tokens."""
+    def prefill(self, text: str | None = None, *, tokens: int = 0) -> bool:
+        """Run a prompt (the present one where None), then choose ``tokens`` tokens.
+
+        Returns whether it could be read; a notice says why not.
+        """
         if self.model is None:
-            return
+            return False
         self.prompt = self.prompt if text is None else text
         try:
             ids = encode_prompt(self.model.tokenizer, self.prompt)
         except DecoderError as refusal:
             self.notice.emit(sentence(refusal))
-            return
+            return False
         self.prefill_ids(ids, tokens=tokens)
+        return True
+
+    def prefill_suitable(self, sample: str) -> None:
+        """Run the present prompt if the model in hand can read it and it fits; else a sample."""
+        for prompt in filter(None, (self.prompt, sample)):
+            if self.model is None:
+                return
+            try:
+                ids = encode_prompt(self.model.tokenizer, prompt)
+            except DecoderError:
+                continue
+            if 0 < len(ids) <= self.capacity:
+                self.prompt = prompt
+                self.prefill_ids(ids)
+                return
 
     def prefill_ids(self, token_ids: list[int], *, tokens: int = 0) -> None:
         """The same for token ids; a prompt that does not fit is reported, never cut silently."""

@@ -123,4 +123,4 @@ class MainWindow(QMainWindow):
             event.acceptProposedAction()
             # A config.json stands for the folder that it describes.
             place = paths[0].parent if paths[0].name == "config.json" else paths[0]
-            self.workspace.context.open_model(str(place))
+            self.workspace.open_model(str(place))

@@ -10,6 +10,7 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QApplication, QDialog, QLabel, QMenu, QVBoxLayout, QWidget
 
 from decoder_gui import dialogs
+from decoder_gui.arguments import sample_prompt
 from decoder_gui.arrangement import Arrangement
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
@@ -26,7 +27,7 @@ from decoder_gui.theme.stylesheet import apply_style
 from decoder_gui.widgets.focus_return import return_focus
 from decoder_gui.widgets.key_guard import KeyGuard
 from decoder_gui.widgets.shortcuts_dialog import ShortcutsDialog
-from decoder_gui.widgets.top_bar import ModelChoice
+from decoder_gui.widgets.top_bar import OPENING, ModelChoice
 
 # For how long what a model needs is on show: while it is being opened, and afterwards.
 OPENING_MS, OPENED_MS = 600_000, 4_000
@@ -56,6 +57,8 @@ class Workspace(QWidget):
         self.top_bar = window.top_bar
         self.shortcuts_dialog: ShortcutsDialog | None = None
         self.crash_dialog: QDialog | None = None
+        self._refused = False  # whether the first model could not be opened
+        self._to_run = ""  # what is being opened, to be run as soon as it is there
         self._details = ""
         self._before_projector: QByteArray | None = None
         self._theme_actions: dict[ThemeName, QAction] = {}
@@ -112,6 +115,11 @@ class Workspace(QWidget):
                 QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
                 self.arrangement.recall(self._before_projector)
 
+    def open_model(self, spec: str) -> None:
+        """Open another model and run it, so that no panel stands empty."""
+        self._to_run = spec
+        self.context.open_model(spec)
+
     def close_down(self) -> None:
         """Before the window goes: back to the plain arrangement, and stop the worker."""
         self.set_projector(False)
@@ -123,17 +131,17 @@ class Workspace(QWidget):
     def _connect(self) -> None:
         context, bar = self.context, self.top_bar
         context.changed.connect(self._on_changed)
-        context.notice.connect(self._on_notice)
+        context.notice.connect(self._on_refusal)
         context.remarked.connect(self._on_notice)
         context.crashed.connect(self._on_crash)
         context.overflowed.connect(self._on_overflow)
-        bar.model_chosen.connect(context.open_model)
+        bar.model_chosen.connect(self.open_model)
         bar.file_requested.connect(lambda: self._open(dialogs.ask_for_file(self)))
         bar.folder_requested.connect(lambda: self._open(dialogs.ask_for_folder(self)))
         bar.name_requested.connect(lambda: self._open(dialogs.ask_for_name(self)))
         # What was opened before may be gone by now, or back.
         bar.model_menu.aboutToShow.connect(self._update_top_bar)
-        bar.prefill_requested.connect(context.prefill)
+        bar.prefill_requested.connect(self._prefill)
         bar.capacity_chosen.connect(context.set_capacity)
         bar.projector_toggled.connect(self.set_projector)
 
@@ -240,7 +248,7 @@ class Workspace(QWidget):
 
     def _open(self, spec: str) -> None:
         if spec:
-            self.context.open_model(spec)
+            self.open_model(spec)
 
     def _go_to(self) -> None:
         moment = self.context.moment
@@ -264,6 +272,9 @@ class Workspace(QWidget):
             self._restyle()
         if change & Change.MODEL:
             self._update_top_bar()
+            if self._to_run and self.context.spec == self._to_run:
+                self._to_run = ""
+                self.context.prefill_suitable(sample_prompt(self.context.spec))
         if change & Change.TRACE and not self.top_bar.prompt.hasFocus():
             self.top_bar.set_prompt(self.context.prompt)
         if change & Change.CHECKS:
@@ -298,7 +309,8 @@ class Workspace(QWidget):
             for one in self.recent.models()
         )
         if model is None:
-            self.top_bar.set_model("", "", choices, recent)
+            # Nothing said so far means that the first one is on its way.
+            self.top_bar.set_model("" if self._refused else OPENING, "", choices, recent)
             return
         shape = model.shape
         layers = f"{shape.depth} layer{'s' if shape.depth != 1 else ''}"
@@ -329,6 +341,18 @@ class Workspace(QWidget):
                 f"Deliberate fault on: {', '.join(faults)}. The numbers are wrong on purpose."
                 + caught
             )
+
+    def _prefill(self, text: str) -> None:
+        self.top_bar.hide_notice()
+        if not self.context.prefill(text):
+            self.top_bar.focus_prompt()  # to be mended where it stands
+
+    def _on_refusal(self, sentence: str) -> None:
+        self._to_run = ""
+        if self.context.model is None:
+            self._refused = True
+            self._update_top_bar()
+        self._on_notice(sentence)
 
     def _on_notice(self, sentence: str) -> None:
         self.top_bar.show_notice(sentence)

@@ -18,7 +18,6 @@ from decoder_gui.widgets.focus_return import return_focus
 from decoder_gui.widgets.head_column import HeadColumn
 
 HINT = "row = query, column = key"
-EMPTY = "Nothing has been computed yet. Enter a prompt and choose Prefill."
 NARROW = 520.0  # pixels at scale 1 below which the thumbnails go under the matrix
 COLUMN_LEAST = 240.0
 COLUMN_SHARE = 0.36  # of the panel's width
@@ -51,7 +50,7 @@ class AttentionPanel(Panel):
         self._awaited: tuple[str, bool] | None = None
         self._fault_panel: FaultPanel | None = None
 
-        self.banner, self.empty = QLabel(), QLabel(EMPTY)
+        self.banner, self.empty = QLabel(), QLabel()
         for label in (self.banner, self.empty):
             label.setWordWrap(True)
         self.empty.setProperty("kind", "muted")
@@ -112,6 +111,7 @@ class AttentionPanel(Panel):
             self._store.prepare(moment)
         if not computed and self._view is not None and not self.context.idle:
             return  # the same model is about to run again: no flash of an empty panel
+        self.empty.setText(self.empty_words)
         self.empty.setVisible(not computed)
         self._body.setVisible(computed)
         if moment is None or not computed:

@@ -26,6 +26,10 @@ class Place(Enum):
     FOOT = "foot"  # across the bottom
 
 
+NO_MODEL = "No model is open yet. Choose one at the top left."
+NO_RUN = "Nothing has been computed yet. Enter a prompt and choose Prefill."
+
+
 class Panel(QWidget):
     """Base of all panels.
 
@@ -57,6 +61,11 @@ class Panel(QWidget):
         self.setObjectName(f"panel-{self.panel_id}")
         self.setAccessibleName(self.title)
         context.changed.connect(self._on_changed)
+
+    @property
+    def empty_words(self) -> str:
+        """What a panel says while it has nothing to show."""
+        return NO_MODEL if self.context.model is None else NO_RUN
 
     def redraw(self, changes: Change) -> None:
         """Bring the panel up to date with ``self.context``; called only while it is visible."""

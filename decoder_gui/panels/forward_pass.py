@@ -15,7 +15,6 @@ from decoder_gui.widgets.source_view import SourceView
 
 SIDE_BY_SIDE = 620  # wider than this, the source stands beside the tree
 QWIDGETSIZE_MAX = 16_777_215  # Qt's own "no limit", which the binding does not export
-EMPTY = "Nothing has been computed yet. Enter a prompt and choose Prefill."
 
 
 @register
@@ -31,7 +30,7 @@ class ForwardPassPanel(Panel):
         super().__init__(context, parent)
         self.tree = OperationTree()
         self.source = SourceView()
-        self.empty = QLabel(EMPTY)
+        self.empty = QLabel()
         self.empty.setWordWrap(True)
         self.empty.setProperty("kind", "muted")
         self.tree.chosen.connect(self._go_to)
@@ -45,6 +44,7 @@ class ForwardPassPanel(Panel):
     def redraw(self, changes: Change) -> None:
         moment, style = self.context.moment, self.context.style
         view: ForwardPassView | None = None if moment is None else build_forward_pass(moment)
+        self.empty.setText(self.empty_words)
         self.empty.setVisible(view is None)
         self.tree.setVisible(view is not None)
         self.source.setVisible(view is not None)

@@ -16,7 +16,6 @@ from decoder_gui.widgets.arithmetic_view import ArithmeticView
 from decoder_gui.widgets.value_controls import ChoiceBar, NumberStepper, ScaleLegend
 from decoder_gui.widgets.value_grid import ValueGrid
 
-EMPTY = "Nothing has been computed yet. Enter a prompt and choose Prefill."
 ROW, MATRIX = "row", "matrix"
 MODES = ((ROW, "Row"), (MATRIX, "Matrix"))
 CONTROLS = 150  # width of the column of controls
@@ -87,7 +86,7 @@ class ValuesPanel(Panel):
         if moment is None or operation is None:
             self.view = None
             self.set_caption(self.title)
-            self._show_nothing(EMPTY)
+            self._show_nothing(self.empty_words)
             return
         wanted = self._outputs.get(operation.short_name, "")
         view = self.view = build_values(moment, wanted, self._axis)

@@ -19,6 +19,9 @@ HEIGHT = 48.0  # pixels at scale 1, the line under it included
 WIDEST_CHOICE = 560.0  # pixels at scale 1 of a line of the menu; the tooltip holds the whole
 
 
+OPENING = "opening…"  # where the name of the first model will stand
+
+
 @dataclass(frozen=True)
 class ModelChoice:
     """A model that the menu offers."""
@@ -62,7 +65,7 @@ class TopBar(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setAccessibleName("Model and prompt")
 
-        self.model = IconButton(style, name="Model", text="no model", after=Glyph.DOWN)
+        self.model = IconButton(style, name="Model", text=OPENING, after=Glyph.DOWN)
         self.model_menu = QMenu(self)
         self.prompt = PlainField()
         self.prompt.setPlaceholderText("Prompt")
@@ -100,7 +103,7 @@ class TopBar(QWidget):
         if shown == self._shown_model:
             return
         self._shown_model = shown
-        words = f"Model: {name}, {details}" if name else "Model: none"
+        words = f"Model: {', '.join(filter(None, (name, details)))}" if name else "Model: none"
         self.model.set_content(name or "no model", note=details, after=Glyph.DOWN)
         self.model.setAccessibleName(words)
         self.model.setToolTip(words)

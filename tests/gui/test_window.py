@@ -449,3 +449,40 @@ def test_a_snapshot_of_bad_input_is_refused(
     assert main([*argv, "--snapshot", str(target)]) == 2
     assert words in capsys.readouterr().err
     assert not target.exists()
+
+
+def test_another_model_is_run_at_once_with_a_prompt_that_it_can_read(
+    window: MainWindow,
+) -> None:
+    assert window.workspace is not None
+    context = context_of(window)
+    window.top_bar.model_chosen.emit("tiny")
+    settle(context)
+    assert context.model is not None
+    assert context.model.name == "tiny"
+    assert context.prompt == "The cat" == window.top_bar.prompt.text()
+    assert context.trace is not None
+    assert context.trace.token_ids == (0, 1)
+    window.top_bar.model_chosen.emit("no-such-model")
+    settle(context)
+    assert context.trace.token_ids == (0, 1)
+    window.top_bar.model_chosen.emit("stories")
+    settle(context)
+    assert context.model.name == "stories"
+    assert context.trace.token_ids == context.prompt_ids
+
+
+def test_a_refused_prompt_can_be_mended_where_it_stands(qtbot: QtBot, window: MainWindow) -> None:
+    context, bar = context_of(window), window.top_bar
+    window.top_bar.model_chosen.emit("tiny")
+    settle(context)
+    press(qtbot, window, Key.Key_P, Qt.KeyboardModifier.ControlModifier)
+    qtbot.keyClicks(bar.prompt, "The dog")
+    qtbot.keyClick(bar.prompt, Key.Key_Return)
+    assert "dog" in bar.notice
+    assert bar.prompt.hasFocus()
+    qtbot.keyClicks(bar.prompt, "The cat sat")
+    qtbot.keyClick(bar.prompt, Key.Key_Return)
+    settle(context)
+    assert bar.notice == ""
+    assert context.prompt_ids == (0, 1, 2)
