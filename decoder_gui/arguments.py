@@ -294,8 +294,8 @@ def _size(text: str) -> tuple[int, int]:
     width, _, height = text.lower().partition("x")
     if not (width.isdigit() and height.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 1440x900")
-    if not (640 <= int(width) <= 16384 and 400 <= int(height) <= 16384):
-        raise argparse.ArgumentTypeError(f"{text} is not between 640x400 and 16384x16384")
+    if not (720 <= int(width) <= 16384 and 450 <= int(height) <= 16384):
+        raise argparse.ArgumentTypeError(f"{text} is not between 720x450 and 16384x16384")
     return int(width), int(height)
 
 

@@ -6,11 +6,14 @@ from PySide6.QtCore import QMargins, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QPainter, QPaintEvent, QPen, QResizeEvent
 from PySide6.QtWidgets import QDockWidget, QWidget
 
-from decoder_gui.panels.base import Panel
+from decoder_gui.panels.base import Panel, Place
 from decoder_gui.theme.style import Style
 from decoder_gui.widgets.dock_title import DockTitle
 
-LEAST_WIDTH, LEAST_HEIGHT = 170, 90  # of a panel with its margins
+LEAST_HEIGHT = 90  # of a panel with its margins
+# The sides hold text and controls, which a narrower panel would cut; the middle gives way first.
+LEAST_WIDTH = {Place.LEFT: 200, Place.RIGHT: 306}
+LEAST_WIDTH_ELSE = 170
 
 
 class PanelDock(QDockWidget):
@@ -43,7 +46,8 @@ class PanelDock(QDockWidget):
         """Take on other colours or another scale."""
         self._style = style
         side, foot = style.px(12), style.px(10)
-        least = QSize(style.px(LEAST_WIDTH), style.px(LEAST_HEIGHT))
+        width = LEAST_WIDTH.get(self.panel.place, LEAST_WIDTH_ELSE)
+        least = QSize(style.px(width), style.px(LEAST_HEIGHT))
         self._inner.set_room(QMargins(side, 0, side, foot), least)
         self._title.set_style(style)
         self.update()

@@ -153,7 +153,7 @@ class Decoder:
         positions = shape.context_length if capacity is None else capacity
         if positions > shape.context_length:
             raise ContextOverflow(
-                positions, shape.context_length, "the model has no positions beyond its context"
+                positions, shape.context_length, "the model has no more", what="positions"
             )
         return KvCache(shape.depth, batch, shape.kv_heads, positions, shape.head_dim)
 

@@ -19,11 +19,13 @@ class ContextOverflow(DecoderError, ValueError):
     the instructions and leaves no trace of having done so.
     """
 
-    def __init__(self, tokens: int, context: int, detail: str = "") -> None:
+    def __init__(
+        self, tokens: int, context: int, detail: str = "", *, what: str = "tokens"
+    ) -> None:
         self.tokens = tokens
         self.context = context
         more = f"; {detail}" if detail else ""
-        super().__init__(f"{tokens} tokens do not fit in a context of {context} positions{more}")
+        super().__init__(f"{tokens} {what} do not fit in a context of {context} positions{more}")
 
 
 class CacheExhausted(DecoderError, RuntimeError):

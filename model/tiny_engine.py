@@ -144,7 +144,7 @@ class TinyEngine:
         _refuse_batch(batch)
         positions = tiny.CONTEXT if capacity is None else capacity
         if positions > tiny.CONTEXT:
-            raise ContextOverflow(positions, tiny.CONTEXT)
+            raise ContextOverflow(positions, tiny.CONTEXT, what="positions")
         if positions < 1:
             raise ShapeMismatch(f"a cache needs at least 1 position, not {positions}")
         return TinyCache(positions)
