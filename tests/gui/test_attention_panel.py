@@ -564,7 +564,7 @@ def test_nothing_computed_is_said_in_words(qtbot: QtBot) -> None:
     panel.resize(600, 400)
     panel.show()
     assert panel.empty.isVisible()
-    assert "Nothing has been computed" in panel.empty.text()
+    assert "No model is open yet" in panel.empty.text()
     assert panel.view is None
     context.close()
 

@@ -270,7 +270,7 @@ def test_before_anything_is_computed(qtbot: QtBot, qapp: object) -> None:
     context = AppContext()
     try:
         panel = shown(qtbot, context)
-        assert "Nothing has been computed yet" in panel.arithmetic.lines.text()
+        assert "No model is open yet" in panel.arithmetic.lines.text()
         assert not panel.grid.isVisible()
     finally:
         context.close()
