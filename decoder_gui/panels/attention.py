@@ -111,7 +111,8 @@ class AttentionPanel(Panel):
             self._store.prepare(moment)
         if not computed and self._view is not None and not self.context.idle:
             return  # the same model is about to run again: no flash of an empty panel
-        self.empty.setText(self.empty_words)
+        if not computed:
+            self.empty.setText(self.empty_words)
         self.empty.setVisible(not computed)
         self._body.setVisible(computed)
         if moment is None or not computed:

@@ -44,7 +44,8 @@ class ForwardPassPanel(Panel):
     def redraw(self, changes: Change) -> None:
         moment, style = self.context.moment, self.context.style
         view: ForwardPassView | None = None if moment is None else build_forward_pass(moment)
-        self.empty.setText(self.empty_words)
+        if view is None:
+            self.empty.setText(self.empty_words)
         self.empty.setVisible(view is None)
         self.tree.setVisible(view is not None)
         self.source.setVisible(view is not None)
