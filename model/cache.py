@@ -46,6 +46,10 @@ class KvCache:
         """Bytes of keys and values of the whole capacity."""
         return self._keys.nbytes + self._values.nbytes
 
+    def bytes(self) -> int:
+        """What the cache takes from memory, in use or not: the same as ``bytes_reserved``."""
+        return self.bytes_reserved
+
     @property
     def bytes_used(self) -> int:
         """Bytes of keys and values of the positions in use."""

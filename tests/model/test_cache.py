@@ -78,3 +78,9 @@ def test_a_cache_without_room_or_rows_is_refused() -> None:
         KvCache(1, 1, 1, 0, 1)
     with pytest.raises(ShapeMismatch, match="batch of at least 1"):
         KvCache(1, 0, 1, 1, 1)
+
+
+def test_bytes_are_those_reserved_however_many_are_in_use() -> None:
+    cache = KvCache(depth=2, batch=1, heads=3, context=5, head_dim=4)
+    assert cache.bytes() == cache.bytes_reserved == 2 * 2 * 1 * 3 * 5 * 4 * 4
+    assert cache.bytes_used == 0
