@@ -18,6 +18,7 @@ TIMES = (
     "prefill_products_ms",
     "prefill_ms",
     "gui_longest_block_ms",
+    "gui_longest_block_checking_ms",
     "startup_ms",
     "bare_window_ms",
     "startup_ready_ms",

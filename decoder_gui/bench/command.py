@@ -49,6 +49,7 @@ _UNITS = {
     "sampler_redraw_ms": ("one slider tick: distribution, candidates, words", "ms"),
     "step_to_paint_ms": ("one move of the cursor until all panels are painted", "ms"),
     "gui_longest_block_ms": ("longest block of the window while the worker decodes", "ms"),
+    "gui_longest_block_checking_ms": ("longest block of the window while the checks run", "ms"),
     "startup_ms": ("fresh process until the window's first paint", "ms"),
     "bare_window_ms": ("the same for a bare window of PySide6", "ms"),
     "startup_over_bare": ("start over the bare window's", "×"),
@@ -155,6 +156,7 @@ def _window(rounds: int, say: Progress) -> dict[str, Any]:
             "p95": median([percentile(moves, 0.95) for moves in steps]),
         },
         "gui_longest_block_ms": median(found["blocks"]),
+        "gui_longest_block_checking_ms": median(found["check_blocks"]),
     }
 
 

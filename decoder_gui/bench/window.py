@@ -19,6 +19,7 @@ from decoder_gui.main_window import MainWindow
 from decoder_gui.waiting import wait_until
 
 HEARTBEAT = 1  # ms
+ARRIVED = 0.1  # s of rest after which the last token's paint is done; checks wait for 0.15
 TOKENS = 8  # decoded before the moves
 
 
@@ -31,12 +32,15 @@ class Bench:
         self._paints = Paints(window)
         self.steps: list[list[float]] = []
         self.blocks: list[float] = []
+        self.check_blocks: list[float] = []
         for number in range(rounds):
             say(f"cursor moves, round {number + 1} of {rounds}")
             self._rest(TOKENS)
             self.steps.append(self._moves(moves))
             say(f"decoding until the cache is full, round {number + 1} of {rounds}")
-            self.blocks.append(self._longest_block())
+            decoding, checking = self._longest_blocks()
+            self.blocks.append(decoding)
+            self.check_blocks.append(checking)
 
     def _rest(self, tokens: int) -> None:
         """The prompt and some tokens, with nothing left to do or to paint."""
@@ -69,18 +73,28 @@ class Bench:
 
         return milliseconds(work)
 
-    def _longest_block(self) -> float:
-        """The longest time between two turns of the event loop while tokens are decoded."""
+    def _longest_blocks(self) -> tuple[float, float]:
+        """The longest time between two turns of the event loop, ms: decoding, then checking.
+
+        Decoding ends with the arrival at the last token painted, a little before the checks begin.
+        """
         context = self._context
-        longest, before = 0.0, time.perf_counter()
+        longest = {"decoding": 0.0, "checking": 0.0}
+        phase, before, idle_since = "decoding", time.perf_counter(), 0.0
         loop = QEventLoop()
 
         def beat() -> None:
-            nonlocal longest, before
+            nonlocal phase, before, idle_since
             now = time.perf_counter()
-            longest, before = max(longest, now - before), now
-            if context.idle and not context.checks_pending:
+            longest[phase], before = max(longest[phase], now - before), now
+            if not context.idle:
+                idle_since = 0.0
+            elif not context.checks_pending:
                 loop.quit()
+            elif not idle_since:
+                idle_since = now
+            elif now - idle_since > ARRIVED:
+                phase = "checking"
 
         heart = QTimer()
         heart.setTimerType(Qt.TimerType.PreciseTimer)
@@ -91,7 +105,7 @@ class Bench:
         loop.exec()
         heart.stop()
         assert context.exhausted
-        return longest * 1000
+        return longest["decoding"] * 1000, longest["checking"] * 1000
 
 
 def say(what: str) -> None:
@@ -104,7 +118,12 @@ def main(rounds: int, moves: int) -> int:
 
     def measure(window: MainWindow, _: FirstPaint) -> None:
         bench = Bench(window, rounds, moves)
-        print(json.dumps({"steps": bench.steps, "blocks": bench.blocks}))
+        found = {
+            "steps": bench.steps,
+            "blocks": bench.blocks,
+            "check_blocks": bench.check_blocks,
+        }
+        print(json.dumps(found))
 
     return run_product(measure)
 
