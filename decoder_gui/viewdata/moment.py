@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from decoder_gui.debugger.choosing import pick
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.run import Run
 from decoder_gui.viewdata.weights import Weights
@@ -154,12 +155,12 @@ def build_moment(
     if cursor is not None:
         try:
             shown = run.distribution(cursor.step, sampling)
-            picked = run.landing(cursor.step, sampling)
         except (NonFiniteLogits, FaultNotPossible) as problem:
             refusal = str(problem)
         else:
-            if shown is not None and picked is not None:
+            if shown is not None:
                 candidates = top_candidates(shown, displayed)
+                picked = pick(shown, sampling, run.trace.steps[cursor.step].uniform)
                 landing = Choice(picked.token_id, picked.log_probability)
     return Moment(
         model=model,
