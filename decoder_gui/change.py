@@ -16,4 +16,23 @@ class Change(Flag):
     STYLE = auto()
     MODEL = auto()
     BUSY = auto()  # the worker began or ended something, play began or ended, breakpoints
-    ALL = TRACE | CURSOR | SELECTION | SAMPLING | CHECKS | STYLE | MODEL | BUSY
+    STOPS = auto()  # breakpoints and conditions, and why a run stopped
+    WATCHES = auto()
+    BRANCHES = auto()
+    COMPARISON = auto()
+    LAB = auto()  # what a laboratory worked out
+    ALL = (
+        TRACE
+        | CURSOR
+        | SELECTION
+        | SAMPLING
+        | CHECKS
+        | STYLE
+        | MODEL
+        | BUSY
+        | STOPS
+        | WATCHES
+        | BRANCHES
+        | COMPARISON
+        | LAB
+    )

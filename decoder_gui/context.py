@@ -13,24 +13,15 @@ from PySide6.QtCore import QObject
 from decoder_gui.ahead import Again, Ahead
 from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
-from decoder_gui.context_state import ContextState
+from decoder_gui.commands.base import Commands, Listener
+from decoder_gui.context_travel import ContextTravel
 from decoder_gui.debugger.choosing import draw_many
-from decoder_gui.debugger.cursor import (
-    Cursor,
-    Granularity,
-    advance,
-    clamped,
-    first,
-    last,
-    run_until,
-)
-from decoder_gui.debugger.engine_room import Checked, Opened, Redrawn
+from decoder_gui.debugger.cursor import Cursor, advance, clamped, last
+from decoder_gui.debugger.engine_room import Checked, EngineRoom, Opened, Redrawn
 from decoder_gui.debugger.library import Preparing
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import DEFAULT_SEED, BlockReplayed, StepBegan, StepEnded
 from decoder_gui.engine_link import EngineLink
-from decoder_gui.player import Player
-from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
 from decoder_gui.viewdata.moment import ModelInfo, Selection
@@ -45,7 +36,7 @@ NOT_OPENED = "Cancelled. The model in hand stays."
 RUN, CHECKS, REPLAY = "run", "checks", "replay"
 
 
-class AppContext(ContextState):
+class AppContext(ContextTravel):
     """What can be done to the window's state.
 
     Everything lives in the GUI thread; arrays arrive from the worker read-only. No command blocks:
@@ -60,22 +51,12 @@ class AppContext(ContextState):
         self._heard = Change(0)
         self._arrival: Callable[[], Cursor | None] | None = None
         self._by_hand_next: int | None = None
-        self._before_projector = self.style
+        self._listening: dict[int, Listener] = {}  # by number of the job
         self._runs = 0  # jobs on the session that have not ended
         self._ahead = Ahead()
         self._checking = CheckSchedule(self)
         self._checking.due.connect(self.run_checks)
-        self._player = Player(self)
-        self._player.tick.connect(self._on_tick)
-
-    @property
-    def playing(self) -> bool:
-        return self._player.on
-
-    @property
-    def play_rate(self) -> float:
-        """Steps of the present granularity per second while playing."""
-        return self._player.rate
+        self._groups: tuple[Commands, ...] = ()
 
     @property
     def checks_pending(self) -> bool:
@@ -86,6 +67,28 @@ class AppContext(ContextState):
     def idle(self) -> bool:
         """Whether the worker has nothing to do and nothing more to tell."""
         return self._link.idle
+
+    @property
+    def room(self) -> EngineRoom:
+        """What the worker owns: only jobs that run there may ask it for anything."""
+        return self._link.room
+
+    def submit(
+        self, tag: str, text: str, job: Callable[[], Iterator[object]], listener: Listener
+    ) -> None:
+        """Run a job beside the session; what it yields goes to its listener.
+
+        A newer job of the same tag replaces it, and any job on the session interrupts it.
+        """
+        self._listening[self._link.submit(tag, text, job, replace=True)] = listener
+
+    def cancel_jobs(self, tag: str) -> None:
+        """Stop the jobs of one tag between two of their items."""
+        self._link.cancel(tag)
+
+    def tell(self, change: Change) -> None:
+        """Say that something is different; for groups of commands."""
+        self._tell(change)
 
     # ---- models and prompts
 
@@ -181,74 +184,6 @@ class AppContext(ContextState):
         if self._faults_to_come:
             self._rebuild(faults=frozenset())
 
-    # ---- the cursor
-
-    def move(self, direction: int) -> None:
-        """One step of the present granularity; past the end the worker is asked for more."""
-        if self.trace is None or self.cursor is None:
-            return
-        target = advance(self.trace, self.cursor, self.granularity, direction)
-        if target is not None:
-            self._place(target)
-        elif direction > 0 and not self._runs:
-            self._decode_on()
-
-    def go_first(self) -> None:
-        if self.trace is not None:
-            self._place(first(self.trace))
-
-    def go_last(self) -> None:
-        if self.trace is not None:
-            self._place(last(self.trace))
-
-    def seek(self, cursor: Cursor) -> None:
-        """Travel to an event; one that is not recorded is refused quietly."""
-        trace = self.trace
-        if (
-            trace is not None
-            and 0 <= cursor.step < len(trace.steps)
-            and 0 <= cursor.operation < trace.events_in(cursor.step)
-        ):
-            self._place(cursor)
-
-    def set_granularity(self, granularity: Granularity) -> None:
-        if granularity is not self.granularity:
-            self.granularity = granularity
-            self._tell(Change.BUSY)
-
-    def run(self, direction: int = 1) -> None:
-        """To the nearest breakpoint in a direction, or to the end of what is recorded."""
-        if self.trace is None or self.cursor is None:
-            return
-        found = run_until(self.trace, self.cursor, direction, lambda here: here in self.breakpoints)
-        if found is not None:
-            self._place(found)
-            self.notice.emit("Stopped at a breakpoint.")
-            return
-        end = last(self.trace) if direction > 0 else first(self.trace)
-        self.notice.emit(
-            "No breakpoint further on: this is the "
-            + ("end of the recording." if direction > 0 else "beginning.")
-        )
-        self._place(end)
-
-    def toggle_breakpoint(self, cursor: Cursor | None = None) -> None:
-        """Set or clear a breakpoint at an event, the one in hand by default."""
-        where = self.cursor if cursor is None else cursor
-        if where is not None:
-            self.breakpoints = self.breakpoints ^ {where}
-            self._tell(Change.BUSY)
-
-    def toggle_play(self) -> None:
-        if self.cursor is not None:
-            self._player.toggle()
-            self._tell(Change.BUSY)
-
-    def set_play_rate(self, rate: float) -> None:
-        """Steps of the present granularity per second."""
-        self._player.set_rate(rate)
-        self._tell(Change.BUSY)
-
     def cancel(self) -> None:
         """Stop what the worker is doing at the next event."""
         self._player.stop()
@@ -256,13 +191,6 @@ class AppContext(ContextState):
         self._link.cancel()
 
     # ---- selection and sampling
-
-    def select(self, **changes: Any) -> None:
-        """Change fields of the selection."""
-        selection = replace(self.selection, **changes)
-        if selection != self.selection:
-            self.selection = selection
-            self._tell(Change.SELECTION)
 
     def set_sampling(self, **changes: Any) -> None:
         """Change sampling settings; the held draw stays and nothing is run.
@@ -330,22 +258,6 @@ class AppContext(ContextState):
         self._submit(CHECKS, "Checking", lambda: room.check(ids[:split], ids[split:], sampling))
         self._tell(Change.CHECKS)
 
-    # ---- looks
-
-    def set_theme(self, name: ThemeName) -> None:
-        self._restyle(self.style.themed(name))
-
-    def set_scale(self, scale: float) -> None:
-        self._restyle(self.style.scaled(scale))
-
-    def set_projector(self, on: bool) -> None:
-        """Light colours and everything 1.5 times larger, or back."""
-        if on and not self.style.projector:
-            self._before_projector = self.style
-            self._restyle(self.style.projected())
-        elif not on and self.style.projector:
-            self._restyle(self._before_projector)
-
     def close(self) -> None:
         """Stop the timers and the worker; nothing runs afterwards."""
         self._player.stop()
@@ -353,18 +265,6 @@ class AppContext(ContextState):
         self._link.close()
 
     # ---- inside
-
-    def _restyle(self, style: Style) -> None:
-        if style != self.style:
-            self.style = style
-            self._tell(Change.STYLE)
-
-    def _place(self, cursor: Cursor | None) -> None:
-        if cursor is not None and cursor != self.cursor:
-            if self.cursor is None or cursor.operation != self.cursor.operation:
-                self.selection = replace(self.selection, cell=None)
-            self.cursor = cursor
-            self._tell(Change.CURSOR)
 
     def _arrive(self, where: Callable[[], Cursor | None]) -> None:
         """Where the cursor goes once the job that is about to be submitted has ended."""
@@ -376,10 +276,14 @@ class AppContext(ContextState):
             self._ahead = replace(self._ahead, again=None)
             self._checking.stop()
             self._link.cancel(CHECKS)
+            for listener in self._listening.values():
+                self._link.cancel(listener.tag)
         self._link.submit(tag, text, job, replace=tag != RUN)
 
-    def _decode_on(self) -> None:
+    def _go_on(self) -> None:
         """Past the end: take the landing token of the newest step."""
+        if self._runs:
+            return
         if self.exhausted:
             self._player.stop()
             self.notice.emit(sentence(self.exhausted))
@@ -471,11 +375,24 @@ class AppContext(ContextState):
     # ---- what the worker says
 
     def _on_report(self, report: Report) -> None:
+        listener = self._listening.get(report.number)
         match report:
+            case Progressed(_, _, update) if listener is not None:
+                listener.heard(update)
+            case Ended() if listener is not None:
+                del self._listening[report.number]
+                listener.ended(report)
+                self._heard |= Change.BUSY
+                self._complain(report)
             case Progressed(_, _, update):
                 self._heard |= self._take_in(update)
             case Ended():
                 self._heard |= self._on_ended(report)
+
+    def _tell(self, change: Change) -> None:
+        for group in self._groups:
+            group.reset(change)
+        super()._tell(change)
 
     def _on_batch(self) -> None:
         change, self._heard = self._heard | self._update_busy(), Change(0)
@@ -554,11 +471,14 @@ class AppContext(ContextState):
             change |= Change.CHECKS
         if ended.cancelled and ended.tag == RUN:
             self.notice.emit(NOT_OPENED if self._link.preparing else CANCELLED)
+        self._complain(ended)
+        return change
+
+    def _complain(self, ended: Ended) -> None:
         if ended.refusal is not None:
             self.notice.emit(sentence(ended.refusal))
         if ended.crash:
             self.crashed.emit(ended.crash)
-        return change
 
     def _settle(self) -> Change:
         arrival, self._arrival = self._arrival, None

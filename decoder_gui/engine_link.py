@@ -84,11 +84,15 @@ class EngineLink(QObject):
 
     def submit(
         self, tag: str, text: str, job: Callable[[], Iterator[object]], *, replace: bool
-    ) -> None:
-        """Queue a job; ``text`` says what it does, ``replace`` drops older ones of its tag."""
+    ) -> int:
+        """Queue a job; ``text`` says what it does, ``replace`` drops older ones of its tag.
+
+        Returns the number that its reports carry.
+        """
         self._texts[tag] = text
-        self._worker.submit(tag, job, replace=replace)
+        number = self._worker.submit(tag, job, replace=replace)
         self._timer.start()
+        return number
 
     def cancel(self, tag: str | None = None) -> None:
         """Stop everything, or the jobs of a tag, at the next event."""
