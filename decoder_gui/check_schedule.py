@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject, QTimer, Signal
 
 DELAY = 150  # ms without another step
+SHOWN_AFTER = 500  # ms that verdicts are gathered before panels are redrawn for them
 
 
 class CheckSchedule(QObject):
@@ -12,9 +13,11 @@ class CheckSchedule(QObject):
 
     Signals:
         due(): run the checks now.
+        verdicts(): show those that have arrived.
     """
 
     due = Signal()
+    verdicts = Signal()
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
@@ -23,6 +26,10 @@ class CheckSchedule(QObject):
         self._timer.setSingleShot(True)
         self._timer.setInterval(DELAY)
         self._timer.timeout.connect(self.due)
+        self._gathering = QTimer(self)
+        self._gathering.setSingleShot(True)
+        self._gathering.setInterval(SHOWN_AFTER)
+        self._gathering.timeout.connect(self.verdicts)
 
     @property
     def pending(self) -> bool:
@@ -35,9 +42,18 @@ class CheckSchedule(QObject):
     def stop(self) -> None:
         """Forget what was to be run; a job that has begun is cancelled by whoever began it."""
         self._timer.stop()
+        self._gathering.stop()
+
+    def arrived(self) -> None:
+        """A verdict is there; to redraw for each would hold up the window while checks run."""
+        if not self._gathering.isActive():
+            self._gathering.start()
 
     def begun(self) -> None:
         self._jobs += 1
 
     def ended(self) -> None:
+        """A job has ended, and whoever hears of it shows its verdicts."""
         self._jobs -= 1
+        if not self._jobs:
+            self._gathering.stop()

@@ -55,7 +55,8 @@ class AppContext(ContextTravel):
         self._runs = 0  # jobs on the session that have not ended
         self._ahead = Ahead()
         self._checking = CheckSchedule(self)
-        self._checking.due.connect(self.run_checks)
+        self._checking.due.connect(self._begin_checks)
+        self._checking.verdicts.connect(self._show_verdicts)
         self._groups: tuple[Commands, ...] = ()
 
     @property
@@ -249,6 +250,10 @@ class AppContext(ContextTravel):
 
     def run_checks(self) -> None:
         """Every check on the tokens in hand, in the worker."""
+        self._begin_checks()
+        self._tell(Change.CHECKS)
+
+    def _begin_checks(self) -> None:
         if self.trace is None or not self.trace.steps:
             return
         room, sampling = self._link.room, self.sampling
@@ -256,6 +261,8 @@ class AppContext(ContextTravel):
         split = len(self.trace.steps[0].token_ids)
         self._checking.begun()
         self._submit(CHECKS, "Checking", lambda: room.check(ids[:split], ids[split:], sampling))
+
+    def _show_verdicts(self) -> None:
         self._tell(Change.CHECKS)
 
     def close(self) -> None:
@@ -422,7 +429,8 @@ class AppContext(ContextTravel):
                 return Change.TRACE | Change.SAMPLING | Change.CURSOR
             case Checked(result):
                 self.checks = (*(c for c in self.checks if c.name != result.name), result)
-                return Change.CHECKS
+                self._checking.arrived()
+                return Change(0)
             case StepBegan() | StepEnded() | Event() | BlockReplayed():
                 if self.run_state is not None:
                     self.run_state.apply(update)

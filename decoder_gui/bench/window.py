@@ -19,7 +19,6 @@ from decoder_gui.main_window import MainWindow
 from decoder_gui.waiting import wait_until
 
 HEARTBEAT = 1  # ms
-ARRIVED = 0.1  # s of rest after which the last token's paint is done; checks wait for 0.15
 TOKENS = 8  # decoded before the moves
 
 
@@ -76,24 +75,22 @@ class Bench:
     def _longest_blocks(self) -> tuple[float, float]:
         """The longest time between two turns of the event loop, ms: decoding, then checking.
 
-        Decoding ends with the arrival at the last token painted, a little before the checks begin.
+        Between the two the worker rests, and the arrival at the last token is painted.
         """
         context = self._context
         longest = {"decoding": 0.0, "checking": 0.0}
-        phase, before, idle_since = "decoding", time.perf_counter(), 0.0
+        phase, before, rested = "decoding", time.perf_counter(), False
         loop = QEventLoop()
 
         def beat() -> None:
-            nonlocal phase, before, idle_since
+            nonlocal phase, before, rested
             now = time.perf_counter()
             longest[phase], before = max(longest[phase], now - before), now
-            if not context.idle:
-                idle_since = 0.0
-            elif not context.checks_pending:
-                loop.quit()
-            elif not idle_since:
-                idle_since = now
-            elif now - idle_since > ARRIVED:
+            if context.idle:
+                rested = True
+                if not context.checks_pending:
+                    loop.quit()
+            elif rested:
                 phase = "checking"
 
         heart = QTimer()

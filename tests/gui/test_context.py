@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
+from decoder_gui import check_schedule
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor, Granularity, first, last
@@ -163,6 +165,41 @@ def test_a_thousand_draws_leave_the_session_alone(stories_context: AppContext) -
     assert context.moment is not None
     assert context.moment.distribution is not None
     assert not counts[context.moment.distribution.final == 0].any()
+
+
+def test_panels_hear_of_verdicts_together_at_the_end(
+    make_context: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_schedule, "SHOWN_AFTER", 600_000)
+    context = make_context("tiny", "The cat", temperature=0.0)
+    told: list[int] = []
+
+    def hear(change: Change) -> None:
+        if change & Change.CHECKS:
+            told.append(len(context.checks))
+
+    context.checks = ()
+    context.changed.connect(hear)
+    context.run_checks()
+    assert context.checks_pending
+    settle(context)
+    assert set(told) == {0, len(context.checks)}
+    assert len(context.checks) > 2
+
+
+def test_verdicts_that_take_long_are_shown_before_the_last(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_schedule, "SHOWN_AFTER", 1)
+    parent = QObject()
+    schedule = check_schedule.CheckSchedule(parent)
+    schedule.begun()
+    with qtbot.waitSignal(schedule.verdicts):
+        schedule.arrived()
+    schedule.arrived()
+    schedule.ended()  # whoever hears of the end shows the rest
+    with qtbot.assertNotEmitted(schedule.verdicts, wait=20):
+        pass
 
 
 def test_a_fault_runs_the_same_tokens_again_and_a_check_fails(
