@@ -9,7 +9,7 @@ from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtWidgets import QMainWindow, QWidget
 
 from decoder_gui.panel_dock import PanelDock
-from decoder_gui.panels.base import Place
+from decoder_gui.panels.base import Panel, Place
 from decoder_gui.theme.style import Style
 
 STATE_VERSION = 1  # raise it when docks change places, so that an old state is not restored
@@ -37,6 +37,12 @@ class Arrangement(QMainWindow):
         for dock in self.docks.values():
             dock.maximise_requested.connect(self.toggle_maximised)
         self._place_all()
+
+    @property
+    def main_panel(self) -> str:
+        """The panel that stands alone where only one has room: the first in the middle."""
+        middle = [n for n, dock in self.docks.items() if dock.panel.place is Place.CENTRE]
+        return (middle or list(self.docks))[0]
 
     def set_style(self, style: Style) -> None:
         self._style = style
@@ -87,28 +93,22 @@ class Arrangement(QMainWindow):
 
     def share_out(self) -> None:
         """Give the columns and rows their default proportions."""
-        by_place: dict[Place, list[PanelDock]] = {}
-        for dock in self.docks.values():
-            by_place.setdefault(dock.panel.place, []).append(dock)
-        columns = [by_place[place][0] for place in _WIDTHS if place in by_place]
-        widths = {dock: self._style.px(_WIDTHS[dock.panel.place]) for dock in columns}
-        for dock in columns:
-            if dock.panel.place is Place.CENTRE:
-                # The sides hold text and controls and keep their widths; the matrix gives way.
-                others = [width for other, width in widths.items() if other is not dock]
-                gaps = self._style.px(_GAP) * len(others)
-                room = self.contentsRect().width() - sum(others) - gaps
-                widths[dock] = max(self._style.px(_CENTRE_LEAST), room)
-        self.resizeDocks(columns, list(widths.values()), Qt.Orientation.Horizontal)
-        centre = [by_place[place][0] for place in _HEIGHTS if place in by_place]
-        heights = [self._style.px(_HEIGHTS[dock.panel.place]) for dock in centre]
-        self.resizeDocks(centre, heights, Qt.Orientation.Vertical)
-        right = by_place.get(Place.RIGHT, [])
-        self.resizeDocks(
-            right, [dock.panel.sizeHint().height() for dock in right], Qt.Orientation.Vertical
-        )
+        columns = self._columns()
+        widths = {place: self._width(place, docks) for place, docks in columns.items()}
+        if Place.CENTRE in widths:
+            # The sides hold text and controls and keep their widths; the matrix gives way.
+            others = [width for place, width in widths.items() if place is not Place.CENTRE]
+            gaps = self._style.px(_GAP) * len(others)
+            room = self.contentsRect().width() - sum(others) - gaps
+            widths[Place.CENTRE] = max(self._style.px(_CENTRE_LEAST), room)
+        heads = [docks[0] for docks in columns.values()]
+        self.resizeDocks(heads, list(widths.values()), Qt.Orientation.Horizontal)
+        for docks in columns.values():
+            heights = [self._height(dock.panel) for dock in docks]
+            self.resizeDocks(docks, heights, Qt.Orientation.Vertical)
 
-    def _place_all(self) -> None:
+    def _columns(self) -> dict[Place, list[PanelDock]]:
+        """The docks of each column that has any, from the left and from above."""
         columns: dict[Place, list[PanelDock]] = {
             Place.LEFT: [],
             Place.CENTRE: [],
@@ -117,7 +117,19 @@ class Arrangement(QMainWindow):
         for dock in self.docks.values():
             place = Place.CENTRE if dock.panel.place is Place.BELOW else dock.panel.place
             columns[place].append(dock)
-        heads = [docks[0] for docks in columns.values() if docks]
+        return {place: docks for place, docks in columns.items() if docks}
+
+    def _width(self, place: Place, docks: list[PanelDock]) -> int:
+        wanted = max(dock.panel.column_width for dock in docks)
+        return self._style.px(wanted or _WIDTHS[place])
+
+    def _height(self, panel: Panel) -> int:
+        wanted = panel.row_height or _HEIGHTS.get(panel.place, 0)
+        return self._style.px(wanted) if wanted else panel.sizeHint().height()
+
+    def _place_all(self) -> None:
+        columns = self._columns()
+        heads = [docks[0] for docks in columns.values()]
         for index, head in enumerate(heads):
             if index == 0:
                 self.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, head)

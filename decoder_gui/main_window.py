@@ -5,18 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QSettings, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QSettings, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QPaintEvent
-from PySide6.QtWidgets import (
-    QAbstractScrollArea,
-    QApplication,
-    QLabel,
-    QMainWindow,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QLabel, QMainWindow, QVBoxLayout, QWidget
 
 from decoder_gui.theme.style import Style
+from decoder_gui.view import View
 from decoder_gui.widgets.top_bar import TopBar
 
 if TYPE_CHECKING:
@@ -47,7 +41,7 @@ class MainWindow(QMainWindow):
         self.workspace: Workspace | None = None
         self.setWindowTitle("decoder-gui")
         self.setAcceptDrops(True)
-        self.top_bar = TopBar(style)
+        self.top_bar = TopBar(style, [view.value for view in View])
         self._opening = QLabel("Opening…")
         self._opening.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._opening.setProperty("kind", "muted")
@@ -70,21 +64,16 @@ class MainWindow(QMainWindow):
         from decoder_gui.workspace import Workspace
 
         self.workspace = Workspace(context, self, RecentModels(self._settings))
-        for view in self.workspace.findChildren(QAbstractScrollArea):
-            view.viewport().setAcceptDrops(False)  # a file dropped on a plot is for the window
-            view.setAcceptDrops(False)
         # Not replaceWidget: it hands its old item to Python, which frees it under the layout.
         self._rows.removeWidget(self._opening)
         self._opening.deleteLater()
         self._rows.addWidget(self.workspace, 1)
         self.workspace.show()
         # Heights are remembered and shared out in full: the rows around the docks come first.
-        QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
-        self.workspace.arrangement.share_out()
+        self.workspace.desks.share_out()
         if self._settings is not None:
-            state = self._settings.value("window/arrangement")
-            if state is not None:
-                self.workspace.arrangement.recall(state)
+            states = {view: self._settings.value(_key(view)) for view in View}
+            self.workspace.desks.recall({v: s for v, s in states.items() if s is not None})
         return self.workspace
 
     def recall_geometry(self) -> None:
@@ -106,9 +95,9 @@ class MainWindow(QMainWindow):
             self.workspace.close_down()
             if self._settings is not None:
                 style = self.workspace.context.style
-                arrangement = self.workspace.arrangement
                 self._settings.setValue("window/geometry", self.saveGeometry())
-                self._settings.setValue("window/arrangement", arrangement.remembered())
+                for view, state in self.workspace.desks.remembered().items():
+                    self._settings.setValue(_key(view), state)
                 self._settings.setValue("looks/theme", style.palette.name.value)
                 self._settings.setValue("looks/scale", style.scale)
         super().closeEvent(event)
@@ -124,3 +113,8 @@ class MainWindow(QMainWindow):
             # A config.json stands for the folder that it describes.
             place = paths[0].parent if paths[0].name == "config.json" else paths[0]
             self.workspace.open_model(str(place))
+
+
+def _key(view: View) -> str:
+    """Under which the arrangement of a workspace is remembered."""
+    return f"arrangement/{view.name.lower()}"

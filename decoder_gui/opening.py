@@ -54,7 +54,7 @@ def take_snapshot(
     if window.projector and main_window.workspace is not None:
         main_window.workspace.set_projector(True)
     if main_window.workspace is not None:
-        main_window.workspace.arrangement.share_out()
+        main_window.workspace.desks.share_out()
     _stand(context, window)
     wait_until(lambda: context.idle and not context.checks_pending)
     main_window.resize(size)

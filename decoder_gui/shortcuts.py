@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from decoder_gui.view import View
+
 
 @dataclass(frozen=True)
 class Shortcut:
@@ -46,6 +48,10 @@ SHORTCUTS: tuple[Shortcut, ...] = (
         for n in range(1, PANELS + 1)
     ),
     Shortcut("all_panels", ("0",), "All panels again", SHOW),
+    *(
+        Shortcut(f"view_{n}", (f"Alt+{n}",), f"Workspace {view}", SHOW)
+        for n, view in enumerate(View, start=1)
+    ),
     Shortcut("prompt", ("Ctrl+P",), "Edit the prompt", WINDOW),
     Shortcut("open", ("Ctrl+O",), "Open a model file", WINDOW),
     Shortcut("open_folder", ("Ctrl+Shift+O",), "Open a model folder", WINDOW),
@@ -89,9 +95,12 @@ def listed() -> tuple[Listed, ...]:
     """The table as it is shown, with the panels' keys in one line."""
     lines = []
     for shortcut in SHORTCUTS:
-        if shortcut.id == "panel_1":
+        if shortcut.id == "view_1":
+            names = ", ".join(View)
+            lines.append(Listed((f"Alt + 1 – {len(View)}",), f"Workspace: {names}", shortcut.group))
+        elif shortcut.id == "panel_1":
             lines.append(Listed((f"1 – {PANELS}",), "One panel alone, or back", shortcut.group))
-        elif not shortcut.id.startswith("panel_"):
+        elif not shortcut.id.startswith(("panel_", "view_")):
             keys = tuple(key_text(keys) for keys in shortcut.keys if not _same_key(keys))
             lines.append(Listed(keys, shortcut.text, shortcut.group))
     return tuple(lines)

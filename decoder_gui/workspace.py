@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtCore import QByteArray, QEvent, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
-from PySide6.QtWidgets import QApplication, QDialog, QLabel, QMenu, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QLabel,
+    QVBoxLayout,
+    QWidget,
+)
 
 from decoder_gui import dialogs
 from decoder_gui.arguments import sample_prompt
@@ -16,14 +22,15 @@ from decoder_gui.change import Change
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Granularity
 from decoder_gui.debugger.library import named_models
+from decoder_gui.desks import FIXED, Desks, leave_drops
 from decoder_gui.main_window import MainWindow
-from decoder_gui.panel_dock import PanelDock
-from decoder_gui.panels.base import Panel, Place, all_panels
+from decoder_gui.panels.base import Panel, Place, panels_of
 from decoder_gui.recent import RecentModels
 from decoder_gui.rescue import rescue
-from decoder_gui.shortcuts import SHORTCUTS
-from decoder_gui.theme.palette import ThemeName
+from decoder_gui.shortcuts import PANELS, SHORTCUTS
 from decoder_gui.theme.stylesheet import apply_style
+from decoder_gui.view import View
+from decoder_gui.view_menu import ViewMenu
 from decoder_gui.widgets.focus_return import return_focus
 from decoder_gui.widgets.key_guard import KeyGuard
 from decoder_gui.widgets.shortcuts_dialog import ShortcutsDialog
@@ -31,11 +38,6 @@ from decoder_gui.widgets.top_bar import OPENING, ModelChoice
 
 # For how long what a model needs is on show: while it is being opened, and afterwards.
 OPENING_MS, OPENED_MS = 600_000, 4_000
-_THEME_WORDS = {
-    ThemeName.DARK: "Dark",
-    ThemeName.LIGHT: "Light",
-    ThemeName.CONTRAST: "High contrast",
-}
 
 
 class Workspace(QWidget):
@@ -60,18 +62,12 @@ class Workspace(QWidget):
         self._refused = False  # whether the first model could not be opened
         self._to_run = ""  # what is being opened, to be run as soon as it is there
         self._details = ""
-        self._before_projector: QByteArray | None = None
-        self._theme_actions: dict[ThemeName, QAction] = {}
 
         # Before the panels hear of a style: a new sheet takes hidden texts' own fonts off them.
         context.changed.connect(self._dress_application)
-        self.panels = {kind.panel_id: kind(context) for kind in all_panels()}
-        fixed = {Place.STRIP, Place.FOOT}
-        docks = [
-            PanelDock(panel, context.style)
-            for panel in self.panels.values()
-            if panel.place not in fixed
-        ]
+        self._fixed = [kind(context) for kind in panels_of() if kind.place in FIXED]
+        for panel in self._fixed:
+            leave_drops(panel)
         self.fault_banner = QLabel()
         self.fault_banner.setObjectName("fault-banner")
         self.fault_banner.setProperty("kind", "alarm")
@@ -81,39 +77,49 @@ class Workspace(QWidget):
         self._rows = QVBoxLayout(self)
         self._rows.setSpacing(0)
         self._rows.setContentsMargins(0, 0, 0, 0)
-        self.arrangement = Arrangement(docks, context.style, self)
+        self.desks = Desks(context, self)
         self._rows.addWidget(self.fault_banner)
-        for panel in self._fixed(Place.STRIP):
-            self._rows.addWidget(panel)
-        self._rows.addWidget(self.arrangement, 1)
-        for panel in self._fixed(Place.FOOT):
-            self._rows.addWidget(panel)
+        for panel in self._fixed:
+            if panel.place is Place.STRIP:
+                self._rows.addWidget(panel)
+        self._rows.addWidget(self.desks, 1)
+        for panel in self._fixed:
+            if panel.place is Place.FOOT:
+                self._rows.addWidget(panel)
 
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         self._keys = KeyGuard(application, self)
         self._actions = self._make_actions()
-        self.top_bar.set_view_menu(self._view_menu())
+        self._view_menu = ViewMenu(context, self.desks, self._actions, self)
+        self.top_bar.set_view_menu(self._view_menu)
         self._connect()
         self._dress_application(Change.STYLE)
         self._on_changed(Change.ALL)
 
+    @property
+    def arrangement(self) -> Arrangement:
+        """The docks of the workspace in hand."""
+        return self.desks.current
+
+    @property
+    def panels(self) -> dict[str, Panel]:
+        """Every panel on show or hidden in the workspace in hand, by id."""
+        return {**{panel.panel_id: panel for panel in self._fixed}, **self.desks.panels}
+
+    def show_view(self, view: View) -> None:
+        """Go to another workspace of panels."""
+        self.desks.show_view(view)
+        self.top_bar.views.set_current(self.desks.view.value)
+
     def set_projector(self, on: bool) -> None:
         """Projector mode: light, larger, one panel at a time."""
-        # The other panels go before everything grows and come back after it has shrunk:
-        # all of them together, enlarged, would push the window beyond its screen.
         before = self.context.style.projector
         if on and not before:
-            self._before_projector = self.arrangement.remembered()
-            self.arrangement.maximise("attention")
-            QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+            self.desks.enlarge()
         self.context.set_projector(on)
-        if not on:
-            self.arrangement.restore()
-            if before and self._before_projector is not None:
-                # If all panels were shown enlarged, they had no room for their proportions.
-                QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
-                self.arrangement.recall(self._before_projector)
+        if before and not on:
+            self.desks.reduce()
 
     def open_model(self, spec: str) -> None:
         """Open another model and run it, so that no panel stands empty."""
@@ -124,9 +130,6 @@ class Workspace(QWidget):
         """Before the window goes: back to the plain arrangement, and stop the worker."""
         self.set_projector(False)
         self.context.close()
-
-    def _fixed(self, place: Place) -> list[Panel]:
-        return [panel for panel in self.panels.values() if panel.place is place]
 
     def _connect(self) -> None:
         context, bar = self.context, self.top_bar
@@ -144,6 +147,7 @@ class Workspace(QWidget):
         bar.prefill_requested.connect(self._prefill)
         bar.capacity_chosen.connect(context.set_capacity)
         bar.projector_toggled.connect(self.set_projector)
+        bar.view_chosen.connect(lambda name: self.show_view(View(name)))
 
     # ---- actions
 
@@ -176,10 +180,10 @@ class Workspace(QWidget):
             "previous_head": lambda: self._change_head(-1),
             "next_layer": lambda: self._change_layer(1),
             "previous_layer": lambda: self._change_layer(-1),
-            "all_panels": self.arrangement.restore,
+            "all_panels": self._restore_panels,
+            **{f"panel_{n}": partial(self._toggle_panel, n) for n in range(1, PANELS + 1)},
+            **{f"view_{n}": partial(self.show_view, view) for n, view in enumerate(View, start=1)},
         }
-        for number, panel_id in enumerate(self.arrangement.docks, start=1):
-            slots[f"panel_{number}"] = partial(self.arrangement.toggle_maximised, panel_id)
         actions = {}
         for shortcut in SHORTCUTS:
             if shortcut.id not in slots:
@@ -192,31 +196,14 @@ class Workspace(QWidget):
             actions[shortcut.id] = action
         return actions
 
-    def _view_menu(self) -> QMenu:
-        menu = QMenu(self)
-        themes = menu.addMenu("Theme")
-        for theme in ThemeName:
-            action = themes.addAction(_THEME_WORDS[theme])
-            action.setCheckable(True)
-            self._theme_actions[theme] = action
-            action.triggered.connect(lambda _=False, name=theme: self._choose_theme(name))
-        menu.addSeparator()
-        for dock in self.arrangement.docks.values():
-            menu.addAction(dock.toggleViewAction())
-        menu.addAction("Reset the arrangement").triggered.connect(self.arrangement.reset)
-        menu.addSeparator()
-        for name in ("zoom_in", "zoom_out", "zoom_reset", "full_screen", "help"):
-            if name in self._actions:
-                menu.addAction(self._actions[name])
-        return menu
+    def _restore_panels(self) -> None:
+        self.arrangement.restore()
 
-    def _choose_theme(self, name: ThemeName) -> None:
-        self.context.set_theme(name)
-        self._tick_theme()  # the click took the tick off a theme that was there already
-
-    def _tick_theme(self) -> None:
-        for theme, action in self._theme_actions.items():
-            action.setChecked(theme is self.context.style.palette.name)
+    def _toggle_panel(self, number: int) -> None:
+        """One panel of the workspace in hand alone, or back."""
+        names = list(self.arrangement.docks)
+        if number <= len(names):
+            self.arrangement.toggle_maximised(names[number - 1])
 
     def _change_granularity(self, by: int) -> None:
         order = list(Granularity)
@@ -289,12 +276,10 @@ class Workspace(QWidget):
 
     def _restyle(self) -> None:
         style = self.context.style
-        self._tick_theme()
+        self._view_menu.tick_theme()
         self.top_bar.set_style(style)
         self.top_bar.set_projector(style.projector)
-        self.arrangement.set_style(style)
-        side = style.px(16)
-        self.arrangement.setContentsMargins(side, 0, side, style.px(10))
+        self.desks.set_style(style)
 
     def _update_top_bar(self) -> None:
         context = self.context

@@ -13,10 +13,11 @@ from PySide6.QtWidgets import QWidget
 import decoder_gui.panels
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
+from decoder_gui.view import View
 
 
 class Place(Enum):
-    """Where a panel stands in the default arrangement."""
+    """Where a panel stands in the default arrangement of a view."""
 
     STRIP = "strip"  # across the top, under the prompt
     LEFT = "left"
@@ -39,7 +40,10 @@ class Panel(QWidget):
     Attributes:
         panel_id: stable name, also the dock's object name.
         title: what the dock's title bar says.
+        views: the workspaces that have one of it; made when the view is first shown.
         place: where it stands by default; ``order`` sorts panels of the same place.
+        column_width, row_height: how much room it would like, in pixels at scale 1; 0 leaves it to
+            the place.
         wants: the changes that make a redraw necessary.
 
     Signals:
@@ -48,8 +52,11 @@ class Panel(QWidget):
 
     panel_id: str = ""
     title: str = ""
+    views: tuple[View, ...] = (View.STEP,)
     place: Place = Place.RIGHT
     order: int = 0
+    column_width: int = 0
+    row_height: int = 0
     wants: Change = Change.ALL
 
     caption_changed = Signal(str, str)
@@ -102,9 +109,23 @@ def register(panel: type[Panel]) -> type[Panel]:
     return panel
 
 
-def all_panels() -> list[type[Panel]]:
-    """Every registered panel, in order of place and order."""
-    for module in iter_modules(decoder_gui.panels.__path__):
-        import_module(f"decoder_gui.panels.{module.name}")
+def panels_of(view: View = View.STEP) -> list[type[Panel]]:
+    """The registered panels of a view, in order of place and order.
+
+    The modules of this folder are imported at once; those in the folder of another view, such as
+    ``find``, when that view is first shown, so that no start waits for them.
+    """
+    _import_all(decoder_gui.panels.__name__)
+    if view is not View.STEP:
+        _import_all(f"{decoder_gui.panels.__name__}.{view.name.lower()}")
     places = list(Place)
-    return sorted(_REGISTRY.values(), key=lambda panel: (places.index(panel.place), panel.order))
+    return sorted(
+        (panel for panel in _REGISTRY.values() if view in panel.views),
+        key=lambda panel: (places.index(panel.place), panel.order),
+    )
+
+
+def _import_all(package: str) -> None:
+    for module in iter_modules(import_module(package).__path__):
+        if not module.ispkg:
+            import_module(f"{package}.{module.name}")

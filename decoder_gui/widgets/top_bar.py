@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QKeyEvent
+from PySide6.QtGui import QDragEnterEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QSizePolicy, QWidget
 
 from decoder_gui.theme.icons import Glyph
@@ -14,8 +14,10 @@ from decoder_gui.theme.style import Face, Style
 from decoder_gui.theme.stylesheet import repolish
 from decoder_gui.widgets.icon_button import IconButton
 from decoder_gui.widgets.notice import Notice
+from decoder_gui.widgets.view_tabs import ViewTabs
 
 HEIGHT = 48.0  # pixels at scale 1, the line under it included
+ROOM_FOR_TABS = 1300.0  # pixels at scale 1 of the window from which every workspace has a tab
 WIDEST_CHOICE = 560.0  # pixels at scale 1 of a line of the menu; the tooltip holds the whole
 
 
@@ -44,6 +46,7 @@ class TopBar(QWidget):
         prefill_requested(str): run this prompt.
         capacity_chosen(int): another context, already checked against the model's range.
         projector_toggled(bool): projector mode on or off.
+        view_chosen(str): another workspace, by its name.
     """
 
     model_chosen = Signal(str)
@@ -53,8 +56,11 @@ class TopBar(QWidget):
     prefill_requested = Signal(str)
     capacity_chosen = Signal(int)
     projector_toggled = Signal(bool)
+    view_chosen = Signal(str)
 
-    def __init__(self, style: Style, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, style: Style, views: Sequence[str] = ("Step",), parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         self._style = style
         self._limit = 0
@@ -67,6 +73,7 @@ class TopBar(QWidget):
 
         self.model = IconButton(style, name="Model", text=OPENING, after=Glyph.DOWN)
         self.model_menu = QMenu(self)
+        self.views = ViewTabs(style, views)
         self.prompt = PlainField()
         self.prompt.setPlaceholderText("Prompt")
         self.prompt.setAccessibleName("Prompt")
@@ -143,6 +150,7 @@ class TopBar(QWidget):
         self.projector.setChecked(on)
         for widget in (self.context_label, self.context, self.view):
             widget.setVisible(not on)
+        self._make_room()
 
     def set_view_menu(self, menu: QMenu) -> None:
         """The menu that the View button opens."""
@@ -184,6 +192,8 @@ class TopBar(QWidget):
         for button in (self.model, self.view):
             button.set_glyph_side(8)
         self.prefill.setFixedHeight(px(29))
+        self.views.set_style(style)
+        self._make_room()
         self.prompt.setFont(style.font(Face.BODY))
         self.prompt.setFixedHeight(px(33))
         self.context_label.setFont(style.font(Face.SMALL))
@@ -197,6 +207,7 @@ class TopBar(QWidget):
     def _lay_out(self) -> None:
         self._row = QHBoxLayout(self)
         self._row.addWidget(self.model)
+        self._row.addWidget(self.views)
         self._row.addWidget(self.prompt, 1)
         for widget in (
             self.context_label,
@@ -216,6 +227,17 @@ class TopBar(QWidget):
         self.context.editingFinished.connect(self._ask_capacity)
         self.context.abandoned.connect(self._show_capacity)
         self.projector.clicked.connect(self.projector_toggled)
+        self.views.chosen.connect(self.view_chosen)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Tabs where the prompt has room beside them; an audience does without."""
+        compact = self.projector.isChecked() or self.width() < self._style.px(ROOM_FOR_TABS)
+        if compact != self.views.compact:
+            self.views.set_compact(compact)
 
     def _offer(self, choice: ModelChoice) -> None:
         words = f"{choice.name}: {choice.summary}"

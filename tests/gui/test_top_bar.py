@@ -25,6 +25,7 @@ from decoder_gui.theme.icons import Glyph, draw_glyph, glyph_path
 from decoder_gui.theme.palette import LIGHT
 from decoder_gui.theme.style import Style
 from decoder_gui.theme.stylesheet import apply_style
+from decoder_gui.view import View
 from decoder_gui.widgets.dock_title import DockTitle
 from decoder_gui.widgets.icon_button import IconButton
 from decoder_gui.widgets.key_guard import KeyGuard
@@ -348,9 +349,10 @@ def test_the_list_shows_the_whole_table(qapp: QApplication, qtbot: QtBot) -> Non
     assert len(rows) == len(listed())
     assert ("→  or  Page Down", "Step forward") in rows
     assert (f"1 – {PANELS}", "One panel alone, or back") in rows
+    assert any(keys == f"Alt + 1 – {len(View)}" for keys, _ in rows)
     texts = {text for _, text in rows}
     for shortcut in SHORTCUTS:
-        assert shortcut.id.startswith("panel_") or shortcut.text in texts
+        assert shortcut.id.startswith(("panel_", "view_")) or shortcut.text in texts
     dialog.show()
     QTest.keyClicks(dialog, "?")
     assert not dialog.isVisible()

@@ -15,7 +15,7 @@ from decoder_gui.context import AppContext
 from decoder_gui.debugger import library
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.panel_dock import PanelDock
-from decoder_gui.panels.base import Panel, Place, all_panels
+from decoder_gui.panels.base import Panel, Place, panels_of
 from decoder_gui.theme.fonts import load_fonts
 from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.style import Style
@@ -128,7 +128,7 @@ def shown(
         trace = context.trace
         assert trace is not None
         context.seek(Cursor(len(trace.steps) - 1, trace.operation_index(shot.at)))
-        kind = next(each for each in all_panels() if each.panel_id == shot.panel)
+        kind = next(each for each in panels_of() if each.panel_id == shot.panel)
         panel: Panel = kind(context)
         widget: QWidget = panel if kind.place in FIXED else PanelDock(panel, context.style)
         open_now.append(widget)

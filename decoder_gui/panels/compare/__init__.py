@@ -1,0 +1,1 @@
+"""Panels for comparing: branches, and two runs side by side."""

@@ -1,0 +1,1 @@
+"""Panels for finding a fault: breakpoints, watches, where a number comes from."""

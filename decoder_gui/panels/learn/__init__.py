@@ -1,0 +1,1 @@
+"""Panels on likelihood and learning."""
