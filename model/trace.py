@@ -159,6 +159,14 @@ class Trace:
         while len(self._replays) > self._replays_held:
             self._replays.popitem(last=False)
 
+    def copy(self) -> Trace:
+        """Another list of the same events: arrays are shared, neither grows with the other."""
+        other = Trace(self.operations, self.shape, replays_held=self._replays_held)
+        other._steps = list(self._steps)
+        other._events = [list(events) for events in self._events]
+        other._replays = OrderedDict(self._replays)
+        return other
+
     def truncate(self, steps: int) -> None:
         """Keep the first ``steps`` steps."""
         del self._steps[steps:]
