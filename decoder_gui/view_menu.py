@@ -37,7 +37,7 @@ class ViewMenu(QMenu):
             action.setCheckable(True)
             action.triggered.connect(partial(self._choose_theme, theme))
             self._theme_actions[theme] = action
-        self._reset = QAction("Reset the arrangement", self)
+        self._reset = QAction("Reset the arrangement", parent)  # clear() deletes the menu's own
         self._reset.triggered.connect(self._reset_arrangement)
         desks.shown.connect(self.refill)
         self.refill()
