@@ -7,11 +7,12 @@ again. That is why a pass gives the same bits with and without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from model.ablation import UNEDITED, Edit, Edits
 from model.attention import (
     attention_scores,
     mix_values,
@@ -49,12 +50,25 @@ ESSENTIAL = (".resid_pre", "logits")
 
 
 class Recorder:
-    """Numbers the operations of a pass as they are done, and hands out their arrays."""
+    """Numbers the operations of a pass as they are done, and hands out their arrays.
 
-    def __init__(self, operations: tuple[Operation, ...], first: int, keep: bool) -> None:
+    It is also where edits act: on an array that has just been computed, before anything reads it.
+    """
+
+    def __init__(
+        self,
+        operations: tuple[Operation, ...],
+        first: int,
+        keep: bool,
+        edits: Edits = UNEDITED,
+        end: int = 0,
+    ) -> None:
         self._operations = operations
         self._next = first
+        self._edits = edits
+        self._end = end  # one past the last position of the pass
         self.keep = keep
+        self.whole = keep or bool(edits)  # whether every array must be there as one piece
 
     def __call__(self, *arrays: Array) -> Activations:
         """The next operation, with its arrays in the order of its ``outputs``, read-only.
@@ -63,11 +77,14 @@ class Recorder:
         """
         index = self._next
         self._next += 1
+        outputs = self._operations[index].outputs
+        if self._edits and arrays:
+            for i, name in enumerate(outputs):
+                self._edits.write(name, arrays[i if len(arrays) > 1 else 0], self._end)
         labelled: dict[str, Array] = {}
         views = [array.view() for array in arrays]
         for view in views:
             view.flags.writeable = False
-        outputs = self._operations[index].outputs
         for i, name in enumerate(outputs if views else ()):
             if self.keep or name.endswith(ESSENTIAL):
                 labelled[name] = views[i if len(views) > 1 else 0]
@@ -81,12 +98,24 @@ class Decoder:
         blueprint: sizes and kinds of parts.
         weights: what :func:`model.weights.build_weights` made for that blueprint; never written.
         wiring: how a pass is wired; anything but the default is a deliberate fault.
+        edits: activations that are changed where they are computed.
+
+    Raises:
+        EditNotPossible: the model has no such part, or the values do not fit it.
     """
 
-    def __init__(self, blueprint: Blueprint, weights: Weights, wiring: Wiring = SOUND) -> None:
+    def __init__(
+        self,
+        blueprint: Blueprint,
+        weights: Weights,
+        wiring: Wiring = SOUND,
+        edits: Sequence[Edit] = (),
+    ) -> None:
         self.blueprint = blueprint
         self.weights = weights
         self._wiring = wiring
+        self.edits = tuple(edits)
+        self._edits = Edits.of(self.edits, self.operations, self.shape) if edits else UNEDITED
         self._norm = NORMS[blueprint.norm]
         self._bend = ACTIVATIONS[blueprint.activation]
         self._frequencies = None if blueprint.rotary is None else blueprint.rotary.frequencies
@@ -137,11 +166,15 @@ class Decoder:
 
     def rewired(self, wiring: Wiring) -> Decoder:
         """The same weights, not copied, under another wiring."""
-        return Decoder(self.blueprint, self.weights, wiring)
+        return Decoder(self.blueprint, self.weights, wiring, self.edits)
+
+    def with_edits(self, edits: Sequence[Edit]) -> Decoder:
+        """The same weights, not copied, with other edits; see :class:`model.engine.Engine`."""
+        return Decoder(self.blueprint, self.weights, self._wiring, edits)
 
     def poisoned(self) -> Decoder:
         """One NaN in the MLP of block 1, or of block 0 if that is all; ``mlp.pre`` shows it."""
-        return Decoder(self.blueprint, self.weights.poisoned(), self._wiring)
+        return Decoder(self.blueprint, self.weights.poisoned(), self._wiring, self.edits)
 
     def new_cache(self, capacity: int | None = None, batch: int = 1) -> KvCache:
         """An empty cache; the capacity defaults to the context.
@@ -207,7 +240,7 @@ class Decoder:
             return cache.keys(layer)[:, :, :end], cache.values(layer)[:, :, :end]
 
         start = next(i for i, operation in enumerate(self.operations) if operation.layer == layer)
-        record = Recorder(self.operations, start, keep=True)
+        record = Recorder(self.operations, start, True, self._edits, end)
         turned = self._turns(first, resid_pre.shape[1])
         return _quietly(self.block(layer, resid_pre, turned, recall, record))
 
@@ -216,8 +249,8 @@ class Decoder:
     ) -> Iterator[Activations]:
         """The pass itself, without the checks of :meth:`walk`: embedding, blocks, norm, logits."""
         weights = self.weights
-        record = Recorder(self.operations, 0, keep)
         first, count = cache.length, token_ids.shape[1]
+        record = Recorder(self.operations, 0, keep, self._edits, first + count)
         stale = self._wiring.stale_cache and first > 0
         turned = self._turns(first, count)
 
@@ -325,9 +358,9 @@ class Decoder:
     ) -> Generator[Activations, None, Floats]:
         """Scores, softmax and weighted values, (batch, pos, heads * d_head).
 
-        When nothing is recorded the three are done for one block of queries at a time, so that its
-        scores stay in the processor's cache; recorded, each is done for all queries first. The
-        products are the same ones.
+        When nothing is recorded or edited the three are done for one block of queries at a time, so
+        that its scores stay in the processor's cache; otherwise each is done for all queries first.
+        The products are the same ones.
         """
         batch, heads, count, width = query.shape
         scale = self.shape.scale if self._wiring.scaled else 1.0
@@ -336,7 +369,7 @@ class Decoder:
         mixed = np.empty((batch, count, heads, width), dtype=np.float32)
         by_head = mixed.swapaxes(1, 2)  # (batch, head, pos, d_head)
 
-        if not record.keep:
+        if not record.whole:
             for block in blocks:
                 weights = attention_scores(query, keys, block, scale)  # (batch, head, block, seen)
                 softmax(weights, out=weights)

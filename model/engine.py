@@ -6,9 +6,9 @@ Two engines implement it: :class:`model.tiny_engine.TinyEngine` around the trace
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from model.operations import Operation
 from model.shape import ModelShape
 from model.wiring import Wiring
+
+if TYPE_CHECKING:
+    from model.ablation import Edit
 
 Array = NDArray[Any]
 TokenIds = NDArray[np.int64]
@@ -82,6 +85,21 @@ class Engine(Protocol):
 
     def rewired(self, wiring: Wiring) -> Engine:
         """The same weights under another wiring."""
+        ...
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """What is changed in a pass where it is computed; see :mod:`model.ablation`."""
+        ...
+
+    def with_edits(self, edits: Sequence[Edit]) -> Engine:
+        """The same weights and wiring with these edits instead of those that there are.
+
+        A pass hands out each array as edited. Without edits it makes the bits that it always did.
+
+        Raises:
+            EditNotPossible: this model has no such part, or the values do not fit it.
+        """
         ...
 
     def poisoned(self) -> Engine:

@@ -88,6 +88,10 @@ class FaultNotPossible(DecoderError, ValueError):
     """A deliberate fault that this engine cannot have; the message says why."""
 
 
+class EditNotPossible(DecoderError, ValueError):
+    """A change of an activation that this engine cannot make; the message says why."""
+
+
 def sentence(words: object) -> str:
     """An error, or other words, as a sentence: a capital in front and a full stop at the end."""
     text = str(words).strip()

@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from model import tiny
+from model.ablation import UNEDITED, Edit, Edits
 from model.engine import Activations, Array, Cache, TokenIds
 from model.errors import CacheExhausted, ContextOverflow, EmptyPrompt, ShapeMismatch
 from model.operations import Operation
 from model.parameters import tiny_parameter
 from model.shape import ModelShape
+from model.tiny_edited import edited_block, edited_pass
 from model.tiny_operations import OPERATIONS, TRACE_KEYS
 from model.wiring import SOUND, Wiring
 
@@ -80,6 +82,18 @@ class TinyEngine:
 
     wiring: Wiring = SOUND
     weights: tiny.Coefficients = tiny.COEFFICIENTS
+    edits: tuple[Edit, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._edits  # noqa: B018  refuses what this model has no part for
+
+    @property
+    def _edits(self) -> Edits:
+        return Edits.of(self.edits, OPERATIONS, self.shape) if self.edits else UNEDITED
+
+    def with_edits(self, edits: Sequence[Edit]) -> TinyEngine:
+        """The same coefficients with other edits; see :class:`model.engine.Engine`."""
+        return replace(self, edits=tuple(edits))
 
     @property
     def shape(self) -> ModelShape:
@@ -160,7 +174,10 @@ class TinyEngine:
         held = _own(cache)
         ids = _checked(token_ids, held)
         rows = tiny.KVCache(list(held.rows.keys), list(held.rows.values))
-        traces = tiny.run_pass(ids, rows, wiring=self.wiring, weights=self.weights)
+        if self.edits:
+            traces = edited_pass(ids, rows, self._edits, wiring=self.wiring, weights=self.weights)
+        else:
+            traces = tiny.run_pass(ids, rows, wiring=self.wiring, weights=self.weights)
 
         def hand_out() -> Iterator[Activations]:
             *others, last = OPERATIONS[:-1]
@@ -193,10 +210,15 @@ class TinyEngine:
             raise ShapeMismatch(f"the cache holds {held.length} positions, not {total}")
         rows = tiny.KVCache(held.rows.keys[:total], held.rows.values[:total])
         embedded = [tiny.Embedded([], [], x) for x in resid_pre[0].tolist()]
-        projected = [tiny.project_qkv(position.x, self.weights) for position in embedded]
-        traces = tiny.attend_and_finish(
-            embedded, projected, rows, first, wiring=self.wiring, weights=self.weights
-        )
+        if self.edits:
+            traces = edited_block(
+                embedded, rows, self._edits, wiring=self.wiring, weights=self.weights
+            )
+        else:
+            projected = [tiny.project_qkv(position.x, self.weights) for position in embedded]
+            traces = tiny.attend_and_finish(
+                embedded, projected, rows, first, wiring=self.wiring, weights=self.weights
+            )
         return iter(
             [
                 Activations(index, _arrays(operation.outputs, traces, total))
