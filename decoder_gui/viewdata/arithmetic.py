@@ -14,20 +14,41 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_value
+from decoder_gui.viewdata.operands import (
+    Cell,
+    Doubles,
+    Operand,
+    Parameter,
+    Sum,
+    label_of,
+    short_name,
+)
+from decoder_gui.viewdata.rounding import of_bytes
 from decoder_gui.viewdata.weights import Weights
 from model.engine import Array
 from model.operations import Kind, Operation
 from model.trace import Presence, Step
 
-Doubles = NDArray[np.float64]
-
-ROUNDING = 64.0  # tolerance in units of the last place of the largest sum of magnitudes
 SPELLED_DIGITS = 6
 FIRST_TERMS, LARGEST_TERMS = 2, 2
+__all__ = [
+    "Bench",
+    "Cell",
+    "Derivation",
+    "Doubles",
+    "NoArithmetic",
+    "NotKept",
+    "Worked",
+    "derive",
+    "derives",
+    "dot",
+    "recorded",
+    "short_name",
+]
+
 MODULES = (
     "arithmetic_attention",
     "arithmetic_bends",
@@ -38,28 +59,6 @@ MODULES = (
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One number of an array.
-
-    Attributes:
-        array: canonical name, or ``raw``, ``tempered``, ``final`` for the sampler's.
-        position: absolute position of its row.
-        head: its head, None where the array has no head axis.
-        column: index on the last axis: a key's position, a coordinate, a token id.
-    """
-
-    array: str
-    position: int
-    head: int | None
-    column: int
-
-    @property
-    def short(self) -> str:
-        """The array's name without its block: ``attn.scores``."""
-        return short_name(self.array)
-
-
-@dataclass(frozen=True)
 class Derivation:
     """A number worked out again.
 
@@ -67,13 +66,37 @@ class Derivation:
         lines: the arithmetic, most important line first.
         result: in float64.
         recorded: what the engine computed.
-        tolerance: how far rounding alone may put them apart.
+        tolerance: how far rounding alone may put them apart (:mod:`.rounding`).
+        operands: what goes into it one by one, in the order of the formula.
+        sums: what is added up in it, term by term.
     """
 
     lines: tuple[str, ...]
     result: float
     recorded: float
     tolerance: float
+    operands: tuple[Operand, ...] = ()
+    sums: tuple[Sum, ...] = ()
+
+    @property
+    def difference(self) -> float:
+        """How far the two are apart; 0 where both are the same infinity or both no number."""
+        if self.result == self.recorded or (math.isnan(self.result) and math.isnan(self.recorded)):
+            return 0.0
+        return abs(self.result - self.recorded)
+
+    @property
+    def verdict(self) -> str:
+        """``recomputed 0.347291, recorded 0.347290, difference 6e-08: within rounding``."""
+        words = f"recomputed {_six(self.result)}, recorded {_six(self.recorded)}"
+        if self.agrees:
+            if self.difference == 0:
+                return f"{words}: equal"
+            return f"{words}, difference {self.difference:.0e}: within rounding"
+        if not math.isfinite(self.difference):
+            return f"{words}: not rounding"
+        words += f", difference {_six(self.difference)}"
+        return f"{words}: more than rounding, which explains {self.tolerance:.0e} at most"
 
     @property
     def agrees(self) -> bool:
@@ -87,11 +110,13 @@ class Derivation:
 
 @dataclass(frozen=True)
 class Worked:
-    """What a derivation function returns; ``magnitude`` is the size of the terms added up."""
+    """What a derivation function returns; ``bound`` is how far off rounding may put the engine."""
 
     lines: tuple[str, ...]
     result: float
-    magnitude: float
+    bound: float
+    operands: tuple[Operand, ...] = ()
+    sums: tuple[Sum, ...] = ()
 
 
 class NotKept(LookupError):
@@ -137,13 +162,9 @@ def derive(moment: Moment, operation: Operation, cell: Cell, recorded: float) ->
     bench = Bench(moment, operation)
     with np.errstate(all="ignore"):
         worked = function(bench, cell)
-    tolerance = max(ROUNDING * bench.epsilon * worked.magnitude, 1e-300)
-    return Derivation(worked.lines, worked.result, float(recorded), tolerance)
-
-
-def short_name(array: str) -> str:
-    """``attn.scores`` for ``blocks.2.attn.scores``."""
-    return array.split(".", 2)[2] if array.startswith("blocks.") else array
+    return Derivation(
+        worked.lines, worked.result, float(recorded), worked.bound, worked.operands, worked.sums
+    )
 
 
 class Bench:
@@ -157,12 +178,11 @@ class Bench:
         self.step: Step = step
         self.spelled = moment.model.spelled_out
         self.digits = SPELLED_DIGITS if self.spelled else 3
-        single = moment.model.bytes_per_value <= 4
-        self.epsilon = float(np.finfo(np.float32 if single else np.float64).eps)
+        self.rounding = of_bytes(moment.model.bytes_per_value)
 
     def row(self, name: str, position: int, head: int | None = None) -> Doubles:
         """The last axis of a recorded array at an absolute position, of whichever step holds it."""
-        step = self._step_of(position)
+        step = self.step_of(position)
         array = self.moment.array(step.index, name)
         if array is None:
             if self.moment.trace.presence(step.index, name) is Presence.EVICTED:
@@ -208,6 +228,10 @@ class Bench:
             raise NoArithmetic("the weights of this model are not at hand")
         return weights
 
+    def weight(self, label: str, name: str, *index: int) -> Operand:
+        """One number of a weight as an operand."""
+        return Operand(label, float(self.parameter(name)[index]), Parameter(name, index))
+
     def number(self, value: float) -> str:
         """A number in the digits that suit the model."""
         return format_value(value, self.digits)
@@ -245,7 +269,8 @@ class Bench:
         first = " + ".join(term(i) for i in range(FIRST_TERMS))
         return f"{first} + … ({terms.size:,} products; largest {shown})"
 
-    def _step_of(self, position: int) -> Step:
+    def step_of(self, position: int) -> Step:
+        """The step that computed a position."""
         for step in (self.step, *self.moment.trace.steps):
             if step.first <= position < step.last:
                 return step
@@ -256,3 +281,12 @@ def dot(left: Doubles, right: Array) -> tuple[float, float]:
     """A dot product in float64, and the sum of its terms' sizes."""
     terms = left * np.asarray(right, np.float64)
     return float(terms.sum()), float(np.abs(terms).sum())
+
+
+def recorded(cell: Cell, value: float, here: Cell) -> Operand:
+    """A recorded number as an operand of the cell ``here``."""
+    return Operand(label_of(cell, here), float(value), cell)
+
+
+def _six(value: float) -> str:
+    return format_value(value, 6)

@@ -6,8 +6,10 @@ import math
 
 import numpy as np
 
-from decoder_gui.viewdata.arithmetic import Bench, Cell, Worked, derives, dot
+from decoder_gui.viewdata.arithmetic import Bench, Cell, Worked, derives, dot, recorded
 from decoder_gui.viewdata.numbers import plural
+from decoder_gui.viewdata.operands import Constant, Operand, Sum
+from decoder_gui.viewdata.rounding import FUNCTION_ROUNDINGS
 
 
 def _kv_head(bench: Bench, head: int) -> int:
@@ -24,16 +26,17 @@ def score(bench: Bench, cell: Cell) -> Worked:
     query_name, key_name = bench.operation.inputs
     if key > cell.position:
         text = f"score[{key}] = -inf: key {key} comes after query {cell.position}, so it is masked"
-        return Worked((text,), -math.inf, 1.0)
+        return Worked((text,), -math.inf, 0.0)
     window = bench.operation.window
     if window and key <= cell.position - window:
         text = (
             f"score[{key}] = -inf: query {cell.position} sees {plural(window, 'key')} up to its "
             f"own, so key {key} is masked"
         )
-        return Worked((text,), -math.inf, 1.0)
+        return Worked((text,), -math.inf, 0.0)
     q = bench.row(query_name, cell.position, cell.head)
-    k = bench.row(key_name, key, _kv_head(bench, cell.head))
+    kv_head = _kv_head(bench, cell.head)
+    k = bench.row(key_name, key, kv_head)
     total, size = dot(q, k)
     root = math.sqrt(q.size)
     result = total / root
@@ -49,7 +52,17 @@ def score(bench: Bench, cell: Cell) -> Worked:
             f"{number(result)}",
             f"q·k[{key}] = {products}",
         )
-    return Worked(lines, result, size / root)
+
+    def factors(i: int) -> tuple[Operand, ...]:
+        return (
+            recorded(Cell(query_name, cell.position, cell.head, i), q[i], cell),
+            recorded(Cell(key_name, key, kv_head, i), k[i], cell),
+        )
+
+    # A rounding for each product and sum, and two for the scale and its product.
+    bound = bench.rounding.gamma(q.size + 2) * size / root
+    scale = Operand(f"√{q.size}", root, Constant("the root of the head width divides the sum"))
+    return Worked(lines, result, bound, (scale,), (Sum(f"q·k[{key}]", q * k, factors),))
 
 
 @derives("attn.pattern")
@@ -57,11 +70,16 @@ def weight(bench: Bench, cell: Cell) -> Worked:
     """One score's share of the row."""
     assert cell.head is not None
     key, number, factor = cell.column, bench.number, bench.factor
-    scores = bench.row(bench.operation.inputs[0], cell.position, cell.head)
+    name = bench.operation.inputs[0]
+    scores = bench.row(name, cell.position, cell.head)
     own = float(scores[key])
+
+    def score_of(i: int) -> tuple[Operand, ...]:
+        return (recorded(Cell(name, cell.position, cell.head, i), scores[i], cell),)
+
     if own == -math.inf:
         text = f"weight[{key}] = 0: key {key} is masked, its score is -inf and exp(-inf) = 0"
-        return Worked((text,), 0.0, 1.0)
+        return Worked((text,), 0.0, 0.0, score_of(key))
     seen = scores[np.isfinite(scores)]
     peak = float(scores.max())
     powers = np.exp(scores - peak)
@@ -80,8 +98,18 @@ def weight(bench: Bench, cell: Cell) -> Worked:
             f"Σ over {plural(seen.size, 'score')}, the largest {number(peak)} at key "
             f"{int(scores.argmax())}{'; masked ones add 0' if seen.size < scores.size else ''}"
         )
-    # exp turns the rounding of the score into a relative error of the weight.
-    return Worked(tuple(lines), result, max(result, 1e-30) * (1.0 + abs(own) + abs(peak)))
+    # exp turns the rounding of a difference into a relative error; the sum has the mean of them.
+    apart = np.where(powers > 0, peak - scores, 0.0)
+    shifts = abs(own - peak) + float((powers * apart).sum()) / total
+    roundings = shifts + 2 * FUNCTION_ROUNDINGS + 2
+    relative = bench.rounding.gamma(seen.size) + bench.rounding.unit * roundings
+    return Worked(
+        tuple(lines),
+        result,
+        result * relative + bench.rounding.smallest,
+        (*score_of(key), *score_of(int(scores.argmax()))),
+        (Sum(f"exp(score - {factor(peak)})", powers, score_of, "exp"),),
+    )
 
 
 @derives("attn.z")
@@ -94,11 +122,21 @@ def mixed_value(bench: Bench, cell: Cell) -> Worked:
     seen = np.flatnonzero(weights != 0)
     values = bench.column(value_name, head, cell.column, weights.size)[seen]
     total, size = dot(weights[seen], values)
+    bound = bench.rounding.gamma(weights.size) * size
+
+    def factors(at: int) -> tuple[Operand, ...]:
+        key = int(seen[at])
+        return (
+            recorded(Cell(pattern_name, cell.position, cell.head, key), weights[key], cell),
+            recorded(Cell(value_name, key, head, cell.column), values[at], cell),
+        )
+
+    sums = (Sum(f"weight × v[:, {cell.column}]", weights[seen] * values, factors),)
     i, number, factor = cell.column, bench.number, bench.factor
     head_text = f"z[{i}] = Σ weight[key] × v[key][{i}] = "
     if bench.spelled:
         products = bench.products(weights[seen], values)
-        return Worked((f"{head_text}{products} = {number(total)}",), total, size)
+        return Worked((f"{head_text}{products} = {number(total)}",), total, bound, (), sums)
     order = np.argsort(-np.abs(np.nan_to_num(weights[seen] * values)), kind="stable")[:3]
     pieces = bench.moment.pieces
     largest = " + ".join(
@@ -107,7 +145,8 @@ def mixed_value(bench: Bench, cell: Cell) -> Worked:
         for j in order
     )
     rest = f" + … ({plural(seen.size, 'product')})" if seen.size > order.size else ""
-    return Worked((head_text + number(total), f"Σ = {largest}{rest}"), total, size)
+    lines = (head_text + number(total), f"Σ = {largest}{rest}")
+    return Worked(lines, total, bound, (), sums)
 
 
 @derives("cache")
@@ -120,7 +159,8 @@ def cached_row(bench: Bench, cell: Cell) -> Worked:
         f"{name}[layer {layer}][head {cell.head}][position {cell.position}][{cell.column}] ← "
         f"{cell.short.removeprefix('attn.')}[{cell.column}] = {bench.number(value)}"
     )
-    return Worked((text,), value, abs(value))
+    source = Cell(cell.array, cell.position, cell.head, cell.column)
+    return Worked((text,), value, 0.0, (recorded(source, value, cell),))
 
 
 def _short(bench: Bench, value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from decoder_gui.viewdata.arithmetic import (
     Worked,
     derives,
     dot,
+    recorded,
     short_name,
 )
+from decoder_gui.viewdata.operands import Constant, Operand, Parameter, Sum
 
 MATRICES = {
     "attn.q": ("q", "n", "attn.W_Q", "attn.b_Q"),
@@ -35,12 +38,21 @@ def table_row(bench: Bench, cell: Cell) -> Worked:
     where = cell.position
     if cell.array == "embed":
         token = bench.moment.trace.token_ids[where]
-        value = float(bench.parameter("embed.W_E")[token, cell.column])
-        text = f"E[token {token}][{cell.column}] = {bench.number(value)}"
-    else:
-        value = float(bench.parameter("pos_embed.W_pos")[where, cell.column])
-        text = f"P[position {where}][{cell.column}] = {bench.number(value)}"
-    return Worked((text,), value, abs(value))
+        entry = bench.weight(f"W_E[{token}, {cell.column}]", "embed.W_E", token, cell.column)
+        text = f"E[token {token}][{cell.column}] = {bench.number(entry.value)}"
+        return Worked((text,), entry.value, 0.0, (entry, _token(bench, where, token)))
+    entry = bench.weight(f"W_pos[{where}, {cell.column}]", "pos_embed.W_pos", where, cell.column)
+    text = f"P[position {where}][{cell.column}] = {bench.number(entry.value)}"
+    return Worked((text,), entry.value, 0.0, (entry,))
+
+
+def _token(bench: Bench, position: int, token: int) -> Operand:
+    """The token of a position: given with the prompt, or chosen by the step before."""
+    step = bench.step_of(position)
+    if step.index == 0:
+        return Operand("token", float(token), Constant("a token of the prompt"))
+    # A place to go, more than a number: its row of probabilities is where the choice was made.
+    return Operand("token", float(token), Cell("final", position - 1, None, token))
 
 
 @derives("resid_pre", "resid_mid", "resid_post")
@@ -60,7 +72,13 @@ def residual_sum(bench: Bench, cell: Cell) -> Worked:
     text = f"{left}[{i}] = {' + '.join(f'{symbol}[{i}]' for symbol in symbols)} = "
     if len(terms) > 1:
         text += f"{bench.sum_text(terms)} = "
-    return Worked((text + number(result),), result, sum(map(abs, terms)))
+    operands = tuple(
+        recorded(Cell(name, cell.position, None, i), term, cell)
+        for name, term in zip(names, terms, strict=True)
+    )
+    # One rounding for each sum of two; a copy has none.
+    bound = bench.rounding.gamma(len(terms) - 1) * sum(map(abs, terms)) if len(terms) > 1 else 0.0
+    return Worked((text + number(result),), result, bound, operands)
 
 
 @derives("attn.q_norm", "attn.k_norm")
@@ -68,28 +86,28 @@ def head_norm(bench: Bench, cell: Cell) -> Worked:
     """One coordinate of a query or a key brought to the size that scores are made of."""
     name = bench.operation.inputs[bench.operation.outputs.index(cell.array)]
     x = bench.row(name, cell.position, cell.head)
-    gain = _element(bench, f"{cell.array}.w", cell.column, 1.0)
-    return _rms_norm(bench, cell, x, bench.weights.norm_epsilon, gain)
+    return _rms_norm(bench, cell, name, x)
 
 
 @derives("ln1", "ln2", "ln_final")
 def norm(bench: Bench, cell: Cell) -> Worked:
     """One coordinate brought to the size that the next part reads."""
-    x = bench.row(bench.operation.inputs[0], cell.position)
-    epsilon = bench.weights.norm_epsilon
-    gain = _element(bench, f"{cell.array}.w", cell.column, 1.0)
-    shift = _element(bench, f"{cell.array}.b", cell.column, 0.0)
+    name = bench.operation.inputs[0]
+    x = bench.row(name, cell.position)
     if bench.weights.norm == "RMSNorm":
-        return _rms_norm(bench, cell, x, epsilon, gain)
-    return _layer_norm(bench, cell, x, epsilon, gain, shift)
+        return _rms_norm(bench, cell, name, x)
+    return _layer_norm(bench, cell, name, x)
 
 
-def _layer_norm(
-    bench: Bench, cell: Cell, x: Doubles, epsilon: float, gain: float, shift: float
-) -> Worked:
+def _layer_norm(bench: Bench, cell: Cell, name: str, x: Doubles) -> Worked:
     number, factor, i = bench.number, bench.factor, cell.column
+    epsilon = bench.weights.norm_epsilon
+    learned = (*_learned(bench, cell, "w", "g"), *_learned(bench, cell, "b", "b"))
+    gain = learned[0].value if learned and learned[0].label.startswith("g") else 1.0
+    shift = learned[-1].value if learned and learned[-1].label.startswith("b") else 0.0
     mean = float(x.mean())
-    variance = float(((x - mean) ** 2).mean())
+    centred = x - mean
+    variance = float((centred**2).mean())
     root = math.sqrt(variance + epsilon)
     value = float(x[i])
     result = (value - mean) / root * gain + shift
@@ -98,15 +116,35 @@ def _layer_norm(
         f"({number(value)} - {factor(mean)}) / {number(root)} × {factor(gain)} + {factor(shift)}"
         f" = {number(result)}",
         f"mean = Σ x / {x.size} = {number(float(x.sum()))} / {x.size} = {number(mean)}",
-        f"var = Σ (x - mean)² / {x.size} = {number(float(((x - mean) ** 2).sum()))} / {x.size}"
+        f"var = Σ (x - mean)² / {x.size} = {number(float((centred**2).sum()))} / {x.size}"
         f" = {number(variance)}",
     )
-    largest = abs(value) + float(np.abs(x).mean())
-    return Worked(lines, result, largest / root * abs(gain) + abs(shift) + abs(result))
+    # Off are: the mean, so each difference, so the variance; then root, quotient, gain and shift.
+    unit = bench.rounding.unit
+    off_mean = bench.rounding.gamma(x.size + 1) * float(np.abs(x).mean())
+    off_centred = off_mean + unit * np.abs(centred)
+    off_variance = (
+        2 * float((np.abs(centred) * off_centred).mean())
+        + float((off_centred**2).mean())
+        + bench.rounding.gamma(x.size + 2) * variance
+        + 2 * unit * epsilon
+    )
+    scaled = abs(centred[i] / root * gain)
+    bound = (
+        float(off_centred[i]) / root * abs(gain)
+        + scaled * (off_variance / (2 * root * root) + 4 * unit)
+        + unit * abs(result)
+    )
+    own, read = _own_and_all(cell, name, x)
+    sums = (Sum("x", x, read, ""), Sum("(x - mean)²", centred**2, read, "square"))
+    return Worked(lines, result, float(bound), (own, *learned), sums)
 
 
-def _rms_norm(bench: Bench, cell: Cell, x: Doubles, epsilon: float, gain: float) -> Worked:
+def _rms_norm(bench: Bench, cell: Cell, name: str, x: Doubles) -> Worked:
     number, factor, i = bench.number, bench.factor, cell.column
+    epsilon = bench.weights.norm_epsilon
+    learned = _learned(bench, cell, "w", "g")
+    gain = learned[0].value if learned else 1.0
     squares = x * x
     mean = float(squares.mean())
     root = math.sqrt(mean + epsilon)
@@ -121,7 +159,22 @@ def _rms_norm(bench: Bench, cell: Cell, x: Doubles, epsilon: float, gain: float)
         f"rms = √({written} / {x.size} + {epsilon:g}) = "
         f"√({number(mean)} + {epsilon:g}) = {number(root)}",
     )
-    return Worked(lines, result, abs(result))
+    # The mean square, its sum with epsilon, and the root halve; then quotient and gain.
+    relative = bench.rounding.gamma(x.size + 3) / 2 + 3 * bench.rounding.unit
+    own, read = _own_and_all(cell, name, x)
+    sums = (Sum("x²", squares, read, "square"),)
+    return Worked(lines, result, abs(result) * relative, (own, *learned), sums)
+
+
+def _own_and_all(
+    cell: Cell, name: str, x: Doubles
+) -> tuple[Operand, Callable[[int], tuple[Operand, ...]]]:
+    """What a norm reads at the cell's own place, and at any."""
+
+    def read(at: int) -> tuple[Operand, ...]:
+        return (recorded(Cell(name, cell.position, cell.head, at), x[at], cell),)
+
+    return read(cell.column)[0], read
 
 
 @derives(*MATRICES)
@@ -147,21 +200,44 @@ def matrix_column(bench: Bench, cell: Cell) -> Worked:
     total, size = dot(vector, column)
     column = np.asarray(column, np.float64)
     name = matrix.rpartition(".")[2]
+
+    def factors(at: int) -> tuple[Operand, ...]:
+        head = cell.head
+        index: tuple[int, ...] = (at, i)
+        place = Cell(source, cell.position, None, at)
+        if head is not None:
+            index = (head, at, i)
+        elif cell.short == "attn.out":
+            head, inner = divmod(at, weight.shape[1])
+            index, place = (head, inner, i), Cell(source, cell.position, head, inner)
+        label = f"{name}[{', '.join(map(str, index))}]"
+        entry = Operand(label, float(column[at]), Parameter(prefix + matrix, index))
+        return recorded(place, vector[at], cell), entry
+
+    sums = (Sum(f"{read}·{name}[:, {i}]", vector * column, factors),)
     products = bench.products(vector, column)
     if offset is None:
+        bound = bench.rounding.gamma(vector.size) * size
         head = f"{symbol}{where} = Σ {read}·{name}[:, {i}] = "
         if bench.spelled:
-            return Worked((f"{head}{products} = {bench.number(total)}",), total, size)
-        return Worked((head + bench.number(total), f"Σ = {products}"), total, size)
+            line = f"{head}{products} = {bench.number(total)}"
+            return Worked((line,), total, bound, (), sums)
+        return Worked((head + bench.number(total), f"Σ = {products}"), total, bound, (), sums)
     added = float(offset[i])
     result = total + added
     text = (
         f"{symbol}{where} = Σ {read}·{name}[:, {i}] + b[{i}] = {bench.number(total)} + "
         f"{bench.factor(added)} = {bench.number(result)}"
     )
-    return Worked((text, f"Σ = {products}"), result, size + abs(added))
+    at_bias = (i,) if cell.head is None else (cell.head, i)
+    given = Operand(f"b[{', '.join(map(str, at_bias))}]", added, Parameter(prefix + bias, at_bias))
+    bound = bench.rounding.gamma(vector.size + 1) * (size + abs(added))
+    return Worked((text, f"Σ = {products}"), result, bound, (given,), sums)
 
 
-def _element(bench: Bench, name: str, index: int, absent: float) -> float:
-    found = bench.optional(name)
-    return absent if found is None else float(found[index])
+def _learned(bench: Bench, cell: Cell, which: str, symbol: str) -> tuple[Operand, ...]:
+    """The element of a norm's learned vector at the cell's place, if it has that vector."""
+    name = f"{cell.array}.{which}"
+    if bench.optional(name) is None:
+        return ()
+    return (bench.weight(f"{symbol}[{cell.column}]", name, cell.column),)

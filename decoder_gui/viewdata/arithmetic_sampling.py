@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 
-from decoder_gui.viewdata.arithmetic import Bench, Cell, NoArithmetic, Worked, derives
+from decoder_gui.viewdata.arithmetic import Bench, Cell, NoArithmetic, Worked, derives, recorded
 from decoder_gui.viewdata.numbers import plural
-from model.sampling import Distribution
+from decoder_gui.viewdata.operands import Constant, Operand, Sum
+from decoder_gui.viewdata.rounding import DOUBLE, FUNCTION_ROUNDINGS
+from model.sampling import Distribution, distribution_from
 
 
 def _shares(bench: Bench, cell: Cell, temperature: float, symbol: str) -> Worked:
@@ -33,8 +35,25 @@ def _shares(bench: Bench, cell: Cell, temperature: float, symbol: str) -> Worked
         lines.append(f"Σ = {terms} = {bench.sum_text(powers.tolist())} = {number(total)}")
     else:
         lines.append(f"Σ over {plural(logits.size, 'logit')}, the largest {number(peak)}")
-    size = max(result, 1e-30) * (1.0 + (abs(own) + abs(peak)) / temperature)
-    return Worked(tuple(lines), result, size)
+
+    def logit_of(token: int) -> tuple[Operand, ...]:
+        return (recorded(Cell("logits", cell.position, None, token), logits[token], cell),)
+
+    # In float64 whatever the engine: a difference, its division, exp, the sum and the quotient.
+    apart = np.where(powers > 0, peak - logits, 0.0)
+    shifts = 2 * (abs(own - peak) + float((powers * apart).sum()) / total) / temperature
+    relative = DOUBLE.gamma(logits.size) + DOUBLE.unit * (shifts + 2 * FUNCTION_ROUNDINGS + 2)
+    operands = (*logit_of(i), *logit_of(int(logits.argmax())))
+    if over:
+        given = Constant("the temperature, a setting of the sampler")
+        operands += (Operand("temperature", temperature, given),)
+    return Worked(
+        tuple(lines),
+        result,
+        result * relative + DOUBLE.smallest,
+        operands,
+        (Sum(f"exp({every})", powers, logit_of, "exp"),),
+    )
 
 
 @derives("raw")
@@ -49,35 +68,56 @@ def tempered(bench: Bench, cell: Cell) -> Worked:
     temperature = _distribution(bench).config.temperature
     if temperature > 0:
         return _shares(bench, cell, temperature, "tempered")
-    best = int(bench.row("logits", cell.position).argmax())
+    logits = bench.row("logits", cell.position)
+    best = int(logits.argmax())
     result = 1.0 if cell.column == best else 0.0
     text = (
         f"tempered[{cell.column}] = {result:g}: at temperature 0 the highest logit, that of "
         f"token {best}, is taken"
     )
-    return Worked((text,), result, 1.0)
+    operands = tuple(
+        recorded(Cell("logits", cell.position, None, token), logits[token], cell)
+        for token in dict.fromkeys((cell.column, best))
+    )
+    return Worked((text,), result, 0.0, operands)
 
 
 @derives("final")
 def final(bench: Bench, cell: Cell) -> Worked:
     """The tempered probability over the mass that was kept, or 0 where a stage cut the token."""
     shown, i, number = _distribution(bench), cell.column, bench.number
+    if shown.config != bench.moment.sampling:  # a fault of the sampler
+        shown = distribution_from(shown.ranking, bench.moment.sampling)
+    tempered, kept = shown.tempered, shown.kept
+
+    def share_of(token: int) -> tuple[Operand, ...]:
+        return (recorded(Cell("tempered", cell.position, None, token), tempered[token], cell),)
+
     cut = shown.cut_name(i)
     if cut is not None:
-        return Worked((f"final[{i}] = 0: cut by {cut}",), 0.0, 1.0)
-    share = float(shown.tempered[i])
-    mass = math.fsum(shown.tempered[shown.kept].tolist())
+        return Worked((f"final[{i}] = 0: cut by {cut}",), 0.0, 0.0, share_of(i))
+    share = float(tempered[i])
+    shares = tempered[kept]
+    mass = math.fsum(shares.tolist())
     result = share / mass
     if bench.spelled:
-        kept = bench.sum_text([float(shown.tempered[token]) for token in shown.kept])
+        written = bench.sum_text(shares.tolist())
     else:
-        kept = f"sum over {plural(shown.kept_count, 'token')} kept"
+        written = f"sum over {plural(shown.kept_count, 'token')} kept"
     lines = (
         f"final[{i}] = tempered[{i}] / kept mass = {number(share)} / {number(mass)} = "
         f"{number(result)}",
-        f"kept mass = {kept} = {number(mass)}",
+        f"kept mass = {written} = {number(mass)}",
     )
-    return Worked(lines, result, 1.0)
+    # Where nothing is cut the whole mass is taken for 1, which rounding may have left it short of.
+    bound = result * (DOUBLE.gamma(2 * tempered.size) + 2 * DOUBLE.unit)
+    return Worked(
+        lines,
+        result,
+        bound,
+        share_of(i),
+        (Sum("tempered of the tokens kept", shares, lambda at: share_of(int(kept[at])), ""),),
+    )
 
 
 def _distribution(bench: Bench) -> Distribution:

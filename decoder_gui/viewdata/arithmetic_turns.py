@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from decoder_gui.viewdata.arithmetic import Bench, Cell, NoArithmetic, Worked, derives
+from decoder_gui.viewdata.arithmetic import Bench, Cell, NoArithmetic, Worked, derives, recorded
+from decoder_gui.viewdata.operands import Constant, Operand
+from decoder_gui.viewdata.rounding import FUNCTION_ROUNDINGS
 
 
 @derives("attn.rot_q", "attn.rot_k")
@@ -18,10 +20,14 @@ def turned(bench: Bench, cell: Cell) -> Worked:
     symbol = cell.short.removeprefix("attn.rot_")
     i, pairs, number, factor = cell.column, rotary.dims // 2, bench.number, bench.factor
     left = f"rot_{symbol}[{i}]"
+
+    def read(at: int) -> Operand:
+        return recorded(Cell(name, cell.position, cell.head, at), row[at], cell)
+
     if i >= rotary.dims:
         value = float(row[i])
         text = f"{left} = {symbol}[{i}] = {number(value)}: only {rotary.dims} numbers are turned"
-        return Worked((text,), value, abs(value))
+        return Worked((text,), value, 0.0, (read(i),))
     first = i < pairs
     pair = i if first else i - pairs
     frequency = float(rotary.frequencies[pair])
@@ -41,5 +47,13 @@ def turned(bench: Bench, cell: Cell) -> Worked:
         f"t = position × frequency[{pair}] = {cell.position} × {number(frequency)} = "
         f"{number(angle)}",
     )
-    # The engine's angle is a float32: its rounding grows with the position.
-    return Worked(lines, result, (abs(own) + abs(other)) * (1.0 + abs(angle)) * rotary.magnitude)
+    words = f"of the angle t of position {cell.position} and pair {pair}"
+    given = (
+        Operand("cos t", cosine, Constant(f"cosine {words}")),
+        Operand("sin t", sine, Constant(f"sine {words}")),
+    )
+    # The engine's angle is rounded, which moves cosine and sine by that much; then both of them,
+    # the magnitude and its product, the two products and their sum are.
+    roundings = abs(angle) + FUNCTION_ROUNDINGS + 4
+    bound = bench.rounding.unit * roundings * (abs(own) + abs(other)) * rotary.magnitude
+    return Worked(lines, result, bound, (read(i), read(partner), *given))

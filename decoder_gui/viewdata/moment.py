@@ -26,7 +26,8 @@ class Selection:
     """What the user points at; shared by all panels.
 
     ``query`` and ``key`` are absolute positions; None follows the newest position of the step in
-    hand. ``cell`` is (row, column) in the Values panel's matrix of the current operation.
+    hand. ``cell`` is (row, column) in the Values panel's matrix of the current operation, and
+    ``array`` the canonical name of the array that it was chosen in, empty where none was.
     """
 
     layer: int = 0
@@ -34,6 +35,7 @@ class Selection:
     query: int | None = None
     key: int | None = None
     cell: tuple[int, int] | None = None
+    array: str = ""
 
 
 @dataclass(frozen=True)
