@@ -12,6 +12,7 @@ from PySide6.QtCore import QStandardPaths
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.hub import PREFIX
 from decoder_gui.debugger.library import named_models
+from decoder_gui.debugger.sampling_code import sampling_options
 
 FILE_NAME = "rescued-session.json"
 
@@ -50,9 +51,5 @@ def command(model: str, token_ids: list[int], context: AppContext) -> str:
     """The command line that opens the same tokens again."""
     sampling = context.sampling
     words = ["decoder-gui", model, "--prompt-ids", ",".join(map(str, token_ids))]
-    words += ["--context", str(context.capacity), "--order", sampling.order]
-    words += ["--temperature", repr(sampling.temperature), "--top-k", str(sampling.top_k)]
-    words += ["--top-p", repr(sampling.top_p), "--min-p", repr(sampling.min_p)]
-    if sampling.seed is not None:
-        words += ["--seed", str(sampling.seed)]
+    words += ["--context", str(context.capacity), *sampling_options(sampling)]
     return shlex.join(words)

@@ -11,7 +11,12 @@ from dataclasses import dataclass, field, replace
 
 from model.engine import Engine
 from model.errors import FaultNotPossible
-from model.sampling_orders import TRUNCATE_FIRST, SamplingConfig, fault_truncate_first
+from model.sampling_orders import (
+    TRUNCATE_FIRST,
+    SamplingConfig,
+    fault_truncate_first,
+    find_order,
+)
 
 EngineChange = Callable[[Engine], Engine]
 SamplingChange = Callable[[SamplingConfig], SamplingConfig]
@@ -227,10 +232,11 @@ def _no_scale(engine: Engine) -> Engine:
     ("sampling",),
 )
 def _truncate_first(config: SamplingConfig) -> SamplingConfig:
-    if config.order == "llama.cpp":
+    names = find_order(config.order).names
+    if names and names.index("temperature") > names.index("top_p"):
         raise FaultNotPossible(
-            "the order llama.cpp truncates before the temperature by its own rule, so under it "
-            f"{TRUNCATE_FIRST} is no fault"
+            f"the order {config.order} truncates before the temperature by its own rule, so under "
+            f"it {TRUNCATE_FIRST} is no fault"
         )
     return fault_truncate_first(config)
 

@@ -1,7 +1,8 @@
 """The logits of one token, validated once and ranked once.
 
 Temperature, top-k and top-p never change the order of the logits, so whoever moves a slider ranks
-the logits of the token in hand once and then redraws from the ranking.
+the logits of the token in hand once and then redraws from the ranking. A repetition penalty moves
+a few of them: those are merged anew into the order that is there, which sorts nothing else.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ Ids = NDArray[np.int64]
 _SMALLEST_EXPONENT = -745.2
 # A slider moves one setting at a time: the temperature in hand and 1 (llama.cpp's order) suffice.
 _TEMPERATURES_HELD = 3
+_PENALTIES_HELD = 2  # of two settings side by side
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +36,16 @@ class Ranking:
         highest: the highest logit, always finite.
         best: the lowest id among the tokens with the highest logit.
         finite_count: tokens whose logit is not -infinity; they are the first of ``order``.
+        known_order: the order, where whoever made this knows it already.
     """
 
     logits: Floats = field(repr=False)
     highest: float
     best: int
     finite_count: int
+    known_order: Ids | None = field(default=None, repr=False)
     _held: dict[float, Floats] = field(default_factory=dict, repr=False)
+    _penalised: dict[tuple[float, bytes, int], Ranking] = field(default_factory=dict, repr=False)
 
     @property
     def vocabulary(self) -> int:
@@ -49,7 +54,16 @@ class Ranking:
     @cached_property
     def order(self) -> Ids:
         """All token ids by falling logit, the lower id first among equals; (vocab,) int64."""
+        if self.known_order is not None:
+            return read_only(self.known_order)
         return read_only(_falling_order(self.logits))
+
+    @cached_property
+    def places(self) -> Ids:
+        """Of each token its rank, from 0: the inverse of ``order``; (vocab,) int64."""
+        places = np.empty_like(self.order)
+        places[self.order] = np.arange(self.vocabulary)
+        return read_only(places)
 
     def top(self, count: int) -> Ids:
         """The ids of the ``count`` highest logits; asking for one alone does not sort."""
@@ -114,6 +128,46 @@ class Ranking:
             np.exp(self.drop[:positive] / -temperature, out=weights[:positive])
         weights /= weights.sum()
         return weights
+
+    def penalised(self, penalty: float, tokens: Ids, kept: int | None = None) -> Ranking:
+        """The ranking after a repetition penalty: what has occurred becomes less likely.
+
+        The rule of CTRL (Keskar et al., 2019): a positive logit is divided by the penalty, any
+        other multiplied with it; how often a token has occurred does not matter.
+
+        Args:
+            penalty: above 0; below 1 it makes what has occurred more likely.
+            tokens: ids that have occurred, each once, rising.
+            kept: how many of this ranking are still in; the others get -infinity. None is all.
+        """
+        count = self.finite_count if kept is None else kept
+        if count == self.finite_count and (penalty == 1.0 or not tokens.size):
+            return self
+        key = (penalty, tokens.tobytes(), count)
+        found = self._penalised.get(key)
+        if found is None:
+            found = self._merged(penalty, tokens, count)
+            while len(self._penalised) >= _PENALTIES_HELD:
+                self._penalised.pop(next(iter(self._penalised)), None)
+            self._penalised[key] = found
+        return found
+
+    def _merged(self, penalty: float, tokens: Ids, count: int) -> Ranking:
+        inside, outside = self.order[:count], self.order[count:]
+        logits = self.logits.copy()
+        logits[outside] = -math.inf
+        known = tokens[logits[tokens] > -math.inf]
+        before = logits[known]
+        with np.errstate(over="ignore"):
+            after = np.where(before > 0.0, before / penalty, before * penalty)
+        # A penalty is no mask, and makes nothing certain: it stops short of infinity.
+        largest = np.finfo(np.float64).max
+        logits[known] = np.clip(after, -largest, largest)
+        moved = np.zeros(self.vocabulary, bool)
+        moved[known] = True
+        order = np.concatenate((_merge(inside[~moved[inside]], known, logits), outside))
+        best = int(order[0])
+        return Ranking(read_only(logits), float(logits[best]), best, count, order)
 
     def within(self, drop: float) -> int:
         """How many tokens lie at most ``drop`` below the highest logit."""
@@ -189,6 +243,18 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """The same array, closed against writing: it is shared with whoever draws it."""
     array.flags.writeable = False
     return array
+
+
+def _merge(ranked: Ids, others: Ids, logits: Floats) -> Ids:
+    """Ids in falling order of logits, and a few others put where they belong among them."""
+    falling = -logits[ranked]
+    wanted = others[np.lexsort((others, -logits[others]))]
+    lows = np.searchsorted(falling, -logits[wanted], side="left")
+    highs = np.searchsorted(falling, -logits[wanted], side="right")
+    at = lows.copy()
+    for i in np.flatnonzero(highs > lows):  # equal logits stand by their ids
+        at[i] += np.searchsorted(ranked[lows[i] : highs[i]], wanted[i])
+    return np.insert(ranked, at, wanted)
 
 
 def _falling_order(logits: Floats) -> Ids:

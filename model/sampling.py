@@ -8,6 +8,7 @@ batch sampler all go through these two.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -27,18 +28,25 @@ from model.ranking import (
 )
 from model.sampling_orders import (
     ORDERS,
+    STAGE_WORDS,
+    STAGES,
     Order,
     SamplingConfig,
     Stage,
     fault_truncate_first,
+    find_order,
     first_stage,
     greedy,
     order_names,
+    own_order,
+    repetition_penalty,
     sampling_order,
 )
 
 __all__ = [
     "ORDERS",
+    "STAGES",
+    "STAGE_WORDS",
     "Candidate",
     "Distribution",
     "Order",
@@ -52,7 +60,9 @@ __all__ = [
     "distribution_from",
     "draw",
     "fault_truncate_first",
+    "find_order",
     "order_names",
+    "own_order",
     "rank",
     "sample_token",
     "sampling_order",
@@ -100,11 +110,14 @@ class Distribution:
         ranking: the validated logits and their order.
         config: the settings.
         stages: the distribution after each stage, ``raw`` first.
+        penalised: all logits after the repetition penalty, and their order; ``ranking`` itself
+            where it is off.
     """
 
     ranking: Ranking = field(repr=False)
     config: SamplingConfig
     stages: tuple[Stage, ...]
+    penalised: Ranking = field(repr=False)
 
     @property
     def _last(self) -> Stage:
@@ -122,14 +135,14 @@ class Distribution:
 
     @cached_property
     def tempered(self) -> Floats:
-        """Softmax of logits / temperature with nothing cut, whatever the order; (vocab,)."""
+        """Softmax of penalised logits / temperature, nothing cut, whatever the order; (vocab,)."""
         if self.config.temperature == 1.0:
-            return self.ranking.raw
+            return self.penalised.raw
         whole = np.zeros(self.ranking.vocabulary)
         if self.config.deterministic:
-            whole[self.ranking.best] = 1.0
+            whole[self.penalised.best] = 1.0
         else:
-            whole[self.ranking.order] = self.ranking.tempered(self.config.temperature)
+            whole[self.penalised.order] = self.penalised.tempered(self.config.temperature)
         return read_only(whole)
 
     @property
@@ -160,26 +173,38 @@ class Distribution:
     def cut_by(self) -> NDArray[np.int8]:
         """Per token, the index into ``cut_names`` of what cut it; (vocab,) int8."""
         codes = np.zeros(self.ranking.vocabulary, np.int8)
-        if self.kept_count < codes.size:
-            by_rank = np.zeros_like(codes)
-            end = codes.size
-            for code, stage in enumerate(self.stages, start=1):
-                by_rank[stage.kept_count : end] = code
+        end = codes.size
+        for code, stage in enumerate(self.stages, start=1):
+            if stage.kept_count < end:
+                codes[stage.ranking.order[stage.kept_count : end]] = code
                 end = stage.kept_count
-            codes[self.ranking.order] = by_rank
         return read_only(codes)
 
     def cut_name(self, token_id: int) -> str | None:
-        """What cut a token, or None if it can be drawn.
+        """What cut a token, or None if it can be drawn; without an array over the vocabulary.
 
         Raises:
             UnknownToken: no such token.
         """
-        return self.cut_names[int(self.cut_by[self._known(token_id)])]
+        self._known(token_id)
+        return next((each.cut_name for each in self.stages if not each.holds(token_id)), None)
 
-    def cut_name_at(self, rank: int) -> str | None:
-        """:meth:`cut_name` of the token at a rank, from 0, without an array over the vocabulary."""
-        return next((stage.cut_name for stage in self.stages if rank >= stage.kept_count), None)
+    def candidate(self, token_id: int) -> Candidate:
+        """One token as a panel lists it.
+
+        Raises:
+            UnknownToken: no such token.
+        """
+        cut = self.cut_name(token_id)
+        last, temperature = self._last, self.config.temperature
+        return Candidate(
+            token_id,
+            float(self.ranking.raw[token_id]),
+            float(self.penalised.tempered(temperature)[self.penalised.places[token_id]]),
+            0.0 if cut is not None else float(last.ranked[last.ranking.places[token_id]]),
+            cut,
+            self.ranking.log_probability(token_id),
+        )
 
     @cached_property
     def entropy(self) -> float:
@@ -188,7 +213,7 @@ class Distribution:
             return 0.0
         probabilities = self._last.ranked
         # ln p falls from ln p_first by drop / temperature: one product instead of a logarithm each.
-        drop = float((probabilities * self.ranking.drop[: self.kept_count]).sum())
+        drop = float((probabilities * self._last.ranking.drop[: self.kept_count]).sum())
         return max(0.0, drop / self._last.temperature - math.log(probabilities[0]))
 
     @property
@@ -209,22 +234,47 @@ class Distribution:
         return token_id
 
 
-def distribution(logits: ArrayLike, config: SamplingConfig) -> Distribution:
+def distribution(
+    logits: ArrayLike, config: SamplingConfig, history: Sequence[int] = ()
+) -> Distribution:
     """The distribution of one token's logits, (vocab,), at every stage.
+
+    ``history`` is the ids of all tokens so far, which only the repetition penalty looks at.
 
     Raises:
         NonFiniteLogits: NaN or +infinity (the message has the token id), or only -infinity.
         ShapeMismatch: logits that are not one row of real numbers.
+        UnknownToken: the penalty is on and the history has an id outside the vocabulary.
     """
-    return distribution_from(rank(logits), config)
+    return distribution_from(rank(logits), config, history)
 
 
-def distribution_from(ranking: Ranking, config: SamplingConfig) -> Distribution:
+def distribution_from(
+    ranking: Ranking, config: SamplingConfig, history: Sequence[int] = ()
+) -> Distribution:
     """The same for logits that are ranked already: what a moving slider calls."""
-    raw = first_stage(ranking, config)
+    occurred = _occurred(ranking, config, history)
+    raw = first_stage(ranking, config, occurred)
     if config.deterministic:
-        return Distribution(ranking, config, (raw, greedy(raw)))
-    return Distribution(ranking, config, (raw, *ORDERS[config.order].stages(raw)))
+        penalised = repetition_penalty(raw)
+        return Distribution(ranking, config, (raw, penalised, greedy(penalised)), penalised.ranking)
+    stages = tuple(find_order(config.order).stages(raw))
+    whole = ranking.penalised(config.repetition_penalty, occurred)
+    return Distribution(ranking, config, (raw, *stages), whole)
+
+
+def _occurred(ranking: Ranking, config: SamplingConfig, history: Sequence[int]) -> Ids:
+    """The tokens of a history, each once; none where the penalty is off."""
+    if config.repetition_penalty == 1.0 or not len(history):
+        return np.empty(0, np.int64)
+    tokens = np.unique(np.asarray(history, dtype=np.int64))
+    for token in (int(tokens[0]), int(tokens[-1])):
+        if not 0 <= token < ranking.vocabulary:
+            raise UnknownToken(
+                f"token {token} of the history is outside the vocabulary "
+                f"0..{ranking.vocabulary - 1}"
+            )
+    return tokens
 
 
 def top_candidates(shown: Distribution, count: int) -> tuple[Candidate, ...]:
@@ -233,19 +283,7 @@ def top_candidates(shown: Distribution, count: int) -> tuple[Candidate, ...]:
     Tokens that were cut are among them. How many are asked for never changes what is drawn.
     """
     count = max(0, min(count, shown.ranking.vocabulary))
-    tempered = shown.ranking.tempered(shown.config.temperature)
-    final = shown.stages[-1].ranked
-    return tuple(
-        Candidate(
-            token_id,
-            float(shown.raw[token_id]),
-            float(tempered[at]),
-            float(final[at]) if at < final.size else 0.0,
-            shown.cut_name_at(at),
-            shown.ranking.log_probability(token_id),
-        )
-        for at, token_id in enumerate(shown.ranking.top(count).tolist())
-    )
+    return tuple(shown.candidate(token) for token in shown.ranking.top(count).tolist())
 
 
 def draw(source: Distribution, uniform: float) -> int:
@@ -273,9 +311,11 @@ def token_score(source: Distribution, token_id: int) -> TokenScore:
     return TokenScore(token_id, source.ranking.log_probability(source._known(token_id)))
 
 
-def sample_token(logits: ArrayLike, config: SamplingConfig, rng: UniformSource) -> TokenScore:
+def sample_token(
+    logits: ArrayLike, config: SamplingConfig, rng: UniformSource, history: Sequence[int] = ()
+) -> TokenScore:
     """Choose the next token from logits (vocab,), with one uniform number; greedy draws none."""
-    source = distribution(logits, config)
+    source = distribution(logits, config, history)
     uniform = 0.0 if config.deterministic else float(rng.random())
     return token_score(source, draw(source, uniform))
 
@@ -285,6 +325,7 @@ def batched_sample(
     temperature: float | SamplingConfig,
     top_p: float = 1.0,
     rng: UniformSource | None = None,
+    histories: Sequence[Sequence[int]] = (),
 ) -> Ids:
     """One token per row of logits (batch, vocab); (batch,) int64.
 
@@ -295,6 +336,7 @@ def batched_sample(
         temperature: a temperature, or a whole SamplingConfig, which then holds top-p as well.
         top_p: nucleus mass, beside a plain temperature only.
         rng: the generator; only greedy decoding does without.
+        histories: the ids so far of each row, for the repetition penalty; none is none.
 
     Raises:
         InvalidSampling: settings out of range, or no generator where one is needed.
@@ -310,7 +352,12 @@ def batched_sample(
     rows = real_array(logits)
     if rows.ndim != 2:
         raise ShapeMismatch(f"batched logits must have shape (batch, vocab), not {rows.shape}")
-    sources = [distribution(row, config) for row in rows]  # all refusals before the first draw
+    before = histories or [()] * len(rows)
+    if len(before) != len(rows):
+        raise ShapeMismatch(f"{len(rows)} rows of logits have {len(before)} histories")
+    sources = [  # all refusals before the first draw
+        distribution(row, config, ids) for row, ids in zip(rows, before, strict=True)
+    ]
     if config.deterministic:
         uniforms = [0.0] * len(sources)
     elif rng is None:

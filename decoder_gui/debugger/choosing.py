@@ -63,7 +63,9 @@ def generate(
         if logits is None:
             raise RuntimeError("a step ended without logits")
         uniform = session.steps[-1].uniform
-        chosen = pick(distribution(logits, sampling_under(config, session.faults)), config, uniform)
+        history = [token for step in session.steps for token in step.token_ids]
+        source = distribution(logits, sampling_under(config, session.faults), history)
+        chosen = pick(source, config, uniform)
         for update in session.decode(chosen.token_id, drawn=chosen.uniform is not None):
             logits = _last_logits(update, logits)
             yield update

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,15 @@ class Run:
         self._taken_by_hand: set[int] = set()
         self._log_probabilities: list[float | None] = []
         self._rankings: OrderedDict[int, Ranking] = OrderedDict()
+
+    def copy(self) -> Run:
+        """The same run with a trace of its own, to be searched or carried on elsewhere."""
+        other = copy(self)
+        other.trace = self.trace.copy()
+        other._taken_by_hand = set(self._taken_by_hand)
+        other._log_probabilities = list(self._log_probabilities)
+        other._rankings = OrderedDict(self._rankings)
+        return other
 
     def apply(self, update: Update) -> None:
         """Take in what a session yielded."""
@@ -117,7 +127,14 @@ class Run:
         ranking = self.ranking(step)
         if ranking is None:
             return None
-        return distribution_from(ranking, sampling_under(config, self.faults))
+        settings = sampling_under(config, self.faults)
+        return distribution_from(ranking, settings, self.history(step, settings))
+
+    def history(self, step: int, config: SamplingConfig) -> tuple[int, ...]:
+        """The tokens up to and including a step; none where the penalty that counts them is off."""
+        if config.repetition_penalty == 1.0:
+            return ()
+        return self.trace.token_ids[: self.trace.steps[step].last]
 
     def landing(self, step: int, config: SamplingConfig) -> Pick | None:
         """The token on which the step's held draw falls under a setting."""

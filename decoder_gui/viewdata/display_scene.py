@@ -13,7 +13,7 @@ from decoder_gui.debugger.run import Run
 from decoder_gui.viewdata.attention_store import PatternStore
 from decoder_gui.viewdata.display_reading import Held, Ledger
 from decoder_gui.viewdata.moment import ModelInfo, Moment
-from model.checks.sampling import RULES, recompute
+from model.checks.sampling import can_recompute, penalised, recompute
 from model.engine import Array
 from model.faults import sampling_under
 from model.operations import Kind, Operation
@@ -94,12 +94,14 @@ class Record:
         if np.isnan(logits).any() or not math.isfinite(logits.max()):
             return None
         settings = sampling_under(self.sampling, self.run.faults)
+        history = self.trace.token_ids[: self.trace.steps[index].last]
+        moved = np.array(penalised(logits.tolist(), settings, history))
         greedy = settings.temperature == 0.0
         chosen = np.zeros(logits.size)
-        chosen[int(logits.argmax())] = 1.0
+        chosen[int(moved.argmax())] = 1.0
         raw = softmax(logits)
-        tempered = chosen if greedy else softmax(logits, settings.temperature)
-        kept = self._kept(index, logits, settings)
+        tempered = chosen if greedy else softmax(moved, settings.temperature)
+        kept = self._kept(index, logits, settings, history)
         final = np.zeros(logits.size)
         final[list(kept)] = tempered[list(kept)] / math.fsum(tempered[list(kept)].tolist())
         falling = final[list(kept)]
@@ -111,9 +113,11 @@ class Record:
         entropy = Held(abs(math.fsum(terms.tolist())), 1.0)
         return Shares(raw, tempered, final, kept, entropy, landing)
 
-    def _kept(self, index: int, logits: Doubles, settings: SamplingConfig) -> tuple[int, ...]:
-        if settings.order in RULES and logits.size <= RANKED_ANEW:
-            return tuple(recompute(logits.tolist(), settings))
+    def _kept(
+        self, index: int, logits: Doubles, settings: SamplingConfig, history: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        if can_recompute(settings) and logits.size <= RANKED_ANEW:
+            return tuple(recompute(logits.tolist(), settings, history))
         # The check of the sampler answers for the cuts; here it is what was made of them.
         found = self.run.distribution(index, self.sampling)
         assert found is not None

@@ -197,22 +197,8 @@ def _with_landing_and_taken(
     for choice in (moment.landing, taken):
         if choice is not None and choice.token_id not in listed:
             listed.add(choice.token_id)
-            candidates.append(_candidate(shown, choice.token_id))
+            candidates.append(shown.candidate(choice.token_id))
     return tuple(candidates)
-
-
-def _candidate(shown: Distribution, token: int) -> Candidate:
-    """A token that is not among the most likely, without an array over the vocabulary by id."""
-    ranking, final = shown.ranking, shown.stages[-1].ranked
-    at = int(np.flatnonzero(ranking.order == token)[0])
-    return Candidate(
-        token_id=token,
-        raw=float(ranking.raw[token]),
-        tempered=float(ranking.tempered(shown.config.temperature)[at]),
-        final=float(final[at]) if at < final.size else 0.0,
-        cut_by=shown.cut_name_at(at),
-        log_probability=ranking.log_probability(token),
-    )
 
 
 def _row(moment: Moment, candidate: Candidate, taken: Choice | None, draws: Draws | None) -> BarRow:

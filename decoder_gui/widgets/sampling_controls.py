@@ -20,7 +20,7 @@ from decoder_gui.viewdata.sampling_controls import read_seed, sampling_settings
 from decoder_gui.widgets.elided import ElidedLabel
 from decoder_gui.widgets.labelled_slider import NAME_WIDTH, LabelledSlider, ValueEdit
 from model.errors import InvalidSampling
-from model.sampling import ORDERS, SamplingConfig, order_names
+from model.sampling import ORDERS, SamplingConfig, find_order, order_names
 
 _WHOLE_NUMBERS = ("top_k",)
 
@@ -66,6 +66,10 @@ class SamplingControls(QWidget):
             self.order.setItemData(
                 self.order.count() - 1, ORDERS[name].rule, Qt.ItemDataRole.ToolTipRole
             )
+        # An order of one's own is long: the list is as wide as the names, and the tip says it all.
+        self.order.setSizeAdjustPolicy(
+            QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        )
         self.order.activated.connect(self._on_order)
         self._order_name = QLabel("Order")
         self._order_name.setBuddy(self.order)
@@ -99,8 +103,9 @@ class SamplingControls(QWidget):
             f"Seed {seed}: a whole number. A new seed applies at the next Prefill."
         )
         if self.order.currentText() != config.order:
+            self._list_order(config.order)
             self.order.setCurrentText(config.order)
-        self.rule.setText(ORDERS[config.order].rule.capitalize() + ".")
+        self.rule.setText(find_order(config.order).rule.capitalize() + ".")
         self._name_details()
 
     def set_draw(self, words: str, exact: str) -> None:
@@ -193,6 +198,14 @@ class SamplingControls(QWidget):
         if name != self._config.order:
             self.changed.emit("order", name)
 
+    def _list_order(self, name: str) -> None:
+        """Offer an order of one's own beside those with a name, for as long as it is in force."""
+        named = len(order_names())
+        if self.order.count() > named:
+            self.order.removeItem(named)
+        if name not in order_names():
+            self.order.addItem(name)
+
     def _on_more(self) -> None:
         self.details.setVisible(self.details.isHidden())
         self._name_details()
@@ -201,7 +214,10 @@ class SamplingControls(QWidget):
         """The line says what is set even while it is folded, so that nothing acts unseen."""
         min_p = self.sliders["min_p"].edit.shown
         mark = "▾" if self.details_shown else "▸"
-        self.more.setText(f"{mark} Order {self._config.order} · min-p {min_p}")
+        order = self._config.order if self._config.order in ORDERS else "of one's own"
+        penalty = self._config.repetition_penalty
+        more = "" if penalty == 1.0 else f" · repetition penalty {penalty:g}"
+        self.more.setText(f"{mark} Order {order} · min-p {min_p}{more}")
         self.more.setAccessibleName(
             f"{'Hide' if self.details_shown else 'Show'} min-p and the order of the stages"
         )

@@ -6,6 +6,7 @@ The recomputation shares nothing with :mod:`model.sampling`: lists, a sort, and 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -24,12 +25,13 @@ from model.checks.core import (
 )
 from model.errors import NonFiniteLogits
 from model.faults import sampling_under
-from model.sampling import SamplingConfig, distribution, draw
+from model.sampling import ORDERS, SamplingConfig, distribution, draw, find_order
 
 NAME = "sampling"
 TOLERANCE = 1e-9
 REACHES = 1e-6  # a mass this close to its target has reached it
 DRAWS = 8  # tokens that must be drawn in the middle of their share of [0, 1)
+PROBE_HISTORY = (1, 0, 1)  # tokens so far of a probe: what a repetition penalty counts
 STEPS = 3  # of the run, the last ones: a sort in plain Python is slow for a large vocabulary
 
 PROBES: tuple[tuple[tuple[float, ...], dict[str, float | int]], ...] = (
@@ -41,6 +43,8 @@ PROBES: tuple[tuple[tuple[float, ...], dict[str, float | int]], ...] = (
     ((0.1, 0.4, -math.inf, 0.2), {"temperature": 0.7, "top_p": 0.6, "min_p": 0.1}),
     ((5.0, 5.0, 1.0), {"temperature": 1e-40}),
     ((5.0, 5.0, 1.0), {"temperature": 0.0}),
+    ((2.0, -0.5, 1.5, 1.0), {"repetition_penalty": 1.6, "temperature": 0.8, "top_k": 2}),
+    ((2.0, 1.9, 1.5, 1.0), {"repetition_penalty": 2.0, "temperature": 0.0}),
 )  # fmt: skip
 """Logits and settings at which orders differ, ties break, or numbers overflow."""
 
@@ -90,6 +94,54 @@ def recomputation(order: str) -> Callable[[Rule], Rule]:
     return register
 
 
+def penalised(
+    logits: Sequence[float], config: SamplingConfig, history: Sequence[int]
+) -> list[float]:
+    """The logits after the repetition penalty."""
+    seen, penalty = set(history), config.repetition_penalty
+    if penalty == 1.0:
+        return list(logits)
+    moved = [
+        (logit / penalty if logit > 0 else logit * penalty) if i in seen else logit
+        for i, logit in enumerate(logits)
+    ]
+    # A penalty never masks a token, nor makes one certain.
+    most = sys.float_info.max
+    return [
+        old if math.isinf(old) else max(-most, min(most, new))
+        for old, new in zip(logits, moved, strict=True)
+    ]
+
+
+def ranking(logits: Sequence[float], ids: Sequence[int]) -> Kept:
+    """Ids by falling logit, the lower id first among equals."""
+    return sorted(ids, key=lambda i: (-logits[i], i))
+
+
+def _in_turn(
+    logits: Sequence[float], config: SamplingConfig, history: Sequence[int]
+) -> Probabilities:
+    """An order of one's own: each stage on the tokens that those before it left."""
+    kept = ranking(logits, [i for i, logit in enumerate(logits) if logit > -math.inf])
+    temperature = 1.0
+    for name in find_order(config.order).names:
+        if name == "repetition_penalty":
+            logits = penalised(logits, config, history)
+            kept = ranking(logits, kept)
+        elif name == "temperature":
+            temperature = config.temperature
+            # What the whole distribution gives probability 0 at this temperature is out.
+            mass = softmax(logits, kept, temperature)
+            kept = [i for i in kept if mass[i] > 0.0]
+        elif name == "top_k":
+            kept = kept[: config.top_k or None]
+        elif name == "top_p":
+            kept = _nucleus(kept, softmax(logits, kept, temperature), config.top_p)
+        else:
+            kept = _likely(kept, softmax(logits, kept, temperature), config.min_p)
+    return softmax(logits, kept, temperature)
+
+
 @recomputation("reference")
 def _reference(logits: Sequence[float], ranked: Kept, config: SamplingConfig) -> Probabilities:
     mass = softmax(logits, ranked, config.temperature)
@@ -121,22 +173,33 @@ def _llama_cpp(logits: Sequence[float], ranked: Kept, config: SamplingConfig) ->
     return softmax(logits, kept, config.temperature)
 
 
-def recompute(logits: Sequence[float], config: SamplingConfig) -> Probabilities:
+def can_recompute(config: SamplingConfig) -> bool:
+    """Whether the order of these settings has an independent recomputation."""
+    return config.order in RULES or config.order not in ORDERS
+
+
+def recompute(
+    logits: Sequence[float], config: SamplingConfig, history: Sequence[int] = ()
+) -> Probabilities:
     """Final probability of every kept token, by falling probability, the lower id among equals.
+
+    ``history`` is the ids so far, for the repetition penalty.
 
     Raises:
         NonFiniteLogits: NaN, +infinity, or only -infinity.
     """
     if any(math.isnan(logit) or logit == math.inf for logit in logits):
         raise NonFiniteLogits("a logit is NaN or +infinity")
-    ranked = sorted(
-        (i for i, logit in enumerate(logits) if logit > -math.inf), key=lambda i: (-logits[i], i)
-    )
-    if not ranked:
+    possible = [i for i, logit in enumerate(logits) if logit > -math.inf]
+    if not possible:
         raise NonFiniteLogits("every logit is -infinity")
+    moved = penalised(logits, config, history)
     if config.temperature == 0.0:
-        return {ranked[0]: 1.0}
-    final = RULES[config.order](logits, ranked, config)
+        return {ranking(moved, possible)[0]: 1.0}
+    if config.order in RULES:
+        final = RULES[config.order](moved, ranking(moved, possible), config)
+    else:
+        final = _in_turn(logits, config, history)
     return {i: p for i, p in final.items() if p > 0.0}
 
 
@@ -145,28 +208,31 @@ class _Case:
     title: str
     logits: tuple[float, ...]
     config: SamplingConfig
+    history: tuple[int, ...]
     step: int | None = None
 
 
 def _cases(subject: Subject) -> Iterator[_Case]:
-    for step, row in _run_logits(subject):
-        yield _Case(f"step {step} of the run", row, subject.sampling, step)
+    for step, row, history in _run_logits(subject):
+        yield _Case(f"step {step} of the run", row, subject.sampling, history, step)
     for logits, settings in PROBES:
-        neutral = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
+        neutral: dict[str, float] = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
+        neutral["repetition_penalty"] = 1.0
         config = replace(subject.sampling, **(neutral | settings))  # type: ignore[arg-type]
         said = ", ".join(f"{key} {value:g}" for key, value in settings.items())
         shown = ", ".join(f"{logit:.3g}" for logit in logits)
-        yield _Case(f"the probe [{shown}] with {said}", logits, config)
+        yield _Case(f"the probe [{shown}] with {said}", logits, config, PROBE_HISTORY)
 
 
-def _run_logits(subject: Subject) -> list[tuple[int, tuple[float, ...]]]:
-    """Last-position logits of the run's last steps."""
+def _run_logits(subject: Subject) -> list[tuple[int, tuple[float, ...], tuple[int, ...]]]:
+    """Last-position logits of the run's last steps, and the tokens so far."""
     ids, cache = subject.token_ids, subject.new_cache()
-    found: list[tuple[int, tuple[float, ...]]] = []
+    found: list[tuple[int, tuple[float, ...], tuple[int, ...]]] = []
     passes = [ids[: subject.prefilled], *((i,) for i in ids[subject.prefilled :])]
     for step, chunk in enumerate(passes):
         logits = subject.engine.forward(as_batch(chunk), cache)[0, -1]
-        found.append((step, tuple(logits.astype(np.float64).tolist())))
+        history = tuple(int(i) for i in ids[: subject.prefilled + step])
+        found.append((step, tuple(logits.astype(np.float64).tolist()), history))
     return found[-STEPS:]
 
 
@@ -182,15 +248,15 @@ class _Verdict:
 def _compare(case: _Case, faults: tuple[str, ...]) -> _Verdict:
     """The session's pipeline, faults included, beside the recomputation of what is stated."""
     try:
-        expected = recompute(case.logits, case.config)
+        expected = recompute(case.logits, case.config, case.history)
     except NonFiniteLogits as refusal:
         try:
-            distribution(case.logits, sampling_under(case.config, faults))
+            distribution(case.logits, sampling_under(case.config, faults), case.history)
         except NonFiniteLogits:
             return _Verdict(0.0, "", refused=True)
         return _Verdict(math.inf, f"sampled although {refusal}")
     try:
-        ours = distribution(case.logits, sampling_under(case.config, faults))
+        ours = distribution(case.logits, sampling_under(case.config, faults), case.history)
     except NonFiniteLogits as refusal:
         return _Verdict(math.inf, f"refused: {refusal}")
     kept = ours.kept.tolist()
@@ -218,7 +284,7 @@ def _some(ids: Sequence[int]) -> str:
 def sampling(subject: Subject) -> CheckResult:
     """On logits of the run with the session's settings, and on fixed probes in the same order."""
     order = subject.sampling.order
-    if order not in RULES:
+    if not can_recompute(subject.sampling):
         detail = f"the order {order} has no independent recomputation to compare with"
         return CheckResult(NAME, False, math.inf, TOLERANCE, detail)
     cases = list(_cases(subject))

@@ -90,7 +90,7 @@ def test_details_have_numbers() -> None:
     assert "kept their bits through 3 later steps" in results["cache-constant"].detail
     assert "3 decoded tokens at positions 5 to 7" in results["positions"].detail
     assert "values of 196 arrays" in results["finite"].detail
-    assert "3 steps of the run and 7 probes" in results["sampling"].detail
+    assert "3 steps of the run and 9 probes" in results["sampling"].detail
 
 
 def test_a_full_context_is_said_and_its_last_token_decoded() -> None:

@@ -147,6 +147,10 @@ def test_hugging_face_order_is_that_of_transformers(case: HuggingFaceCase) -> No
         ("top_k", True, "not True"),
         ("seed", -1, ">= 0, not -1"),
         ("seed", 1.0, "not 1.0"),
+        ("repetition_penalty", 0.0, "> 0, not 0.0"),
+        ("repetition_penalty", INF, "finite and > 0, not inf"),
+        ("repetition_penalty", math.nan, "> 0, not nan"),
+        ("repetition_penalty", "1", "not '1'"),
         ("order", "top-k first", "reference, hugging-face, llama.cpp, not 'top-k first'"),
         ("order", 3, "not 3"),
         ("order", ["reference"], "not ['reference']"),
@@ -232,16 +236,17 @@ def test_stages_of_the_reference_order() -> None:
     found = distribution(FIVE, SamplingConfig(top_k=4, top_p=0.8, min_p=0.35))
     assert [stage.name for stage in found.stages] == [
         "raw",
+        "repetition_penalty",
         "temperature",
         "top_k",
         "top_p",
         "min_p",
     ]
-    assert [stage.kept_count for stage in found.stages] == [5, 5, 4, 3, 2]
+    assert [stage.kept_count for stage in found.stages] == [5, 5, 5, 4, 3, 2]
     masses = [stage.mass for stage in found.stages]
-    assert masses == pytest.approx([1.0, 1.0, 0.95, 0.85, 0.7])
+    assert masses == pytest.approx([1.0, 1.0, 1.0, 0.95, 0.85, 0.7])
     assert [found.cut_name(token) for token in range(5)] == [None, None, "min_p", "top_p", "top_k"]
-    assert found.stages[2].probabilities == pytest.approx(
+    assert found.stages[3].probabilities == pytest.approx(
         np.array([0.5, 0.2, 0.15, 0.1, 0.0]) / 0.95
     )
     assert found.final == pytest.approx(np.array([5 / 7, 2 / 7, 0, 0, 0]))
@@ -539,8 +544,8 @@ def test_distributions_sum_to_one_and_zero_means_cut(
     assert set(np.flatnonzero(found.final).tolist()) == set(found.kept.tolist())
     names = [found.cut_name(token) for token in range(len(row))]
     assert [name is None for name in names] == (found.final > 0).tolist()
-    ranked = [found.cut_name_at(at) for at in range(len(row))]
-    assert ranked == [names[token] for token in found.ranking.order]
+    coded = [found.cut_names[code] for code in found.cut_by]
+    assert coded == names
     falling = found.final[found.kept]
     assert (falling[1:] <= falling[:-1] * (1 + 1e-12)).all()
 
