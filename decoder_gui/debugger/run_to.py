@@ -153,20 +153,32 @@ def run_back(judge: Judge, start: Cursor) -> Iterator[Searched | Halt]:
     yield at_beginning(judge) if halt is None else halt
 
 
+def goes_beyond(judge: Judge, start: Cursor | None) -> bool:
+    """Whether a run forwards decodes on where the recording ends.
+
+    It does if a breakpoint may stop it there, and from the very end in any case.
+    """
+    scene = judge.scene
+    if start == last(scene.trace):
+        return True
+    return any(item.rule.ahead(scene) for item in judge.breakpoints)
+
+
 def run_on(
-    judge: Judge, start: Cursor | None, session: Session, limit: int
+    judge: Judge, start: Cursor | None, session: Session, limit: int, *, beyond: bool | None = None
 ) -> Iterator[Update | Searched | Halt]:
     """To the next stop, through what is recorded and then by decoding up to ``limit`` tokens.
 
-    The session must be at the end of the scene's run. A new step is judged when it is complete,
+    Whether anything is decoded ``beyond`` says, or :func:`goes_beyond` by default. The session must be at the end of the scene's run. A new step is judged when it is complete,
     for only then can what the byte budget left out be recomputed.
     """
     scene, here, decoded = judge.scene, start, 0
+    beyond = goes_beyond(judge, start) if beyond is None else beyond
     while True:
         halt = yield from paced(search(judge, here, 1))
         here = last(scene.trace)
         if halt is None:
-            halt = _end(judge, decoded, limit)
+            halt = _end(judge, decoded, limit) if beyond else at_end(judge)
         if halt is not None:
             yield Halt(halt.cursor, halt.words, halt.reasons, decoded)
             return
@@ -180,13 +192,15 @@ def run_on(
 
 def at_beginning(judge: Judge) -> Halt:
     """Backwards, where there is no stop."""
-    words = "No breakpoint before this: the beginning of the run." + judge.remark
+    which = "No breakpoint before this" if judge.breakpoints else "No breakpoint is on"
+    words = f"{which}: the beginning of the run.{judge.remark}"
     return Halt(first(judge.scene.trace), words)
 
 
 def at_end(judge: Judge) -> Halt:
     """Forwards, where there is no stop and nothing is to be decoded."""
-    words = "No breakpoint further on: the end of the recording." + judge.remark
+    which = "No breakpoint further on" if judge.breakpoints else "No breakpoint is on"
+    words = f"{which}: the end of the recording. Running on from here decodes.{judge.remark}"
     return Halt(last(judge.scene.trace), words)
 
 

@@ -13,7 +13,14 @@ from decoder_gui.debugger.cursor import Cursor, first, last
 from decoder_gui.debugger.rules import Rule, Side
 from decoder_gui.debugger.rules.attention import RowSum
 from decoder_gui.debugger.rules.cache import CacheShare
-from decoder_gui.debugger.rules.places import OnLayer, OnOperation, OnPosition
+from decoder_gui.debugger.rules.places import (
+    AtEvent,
+    OnLayer,
+    OnOperation,
+    OnPhase,
+    OnPosition,
+    OnStep,
+)
 from decoder_gui.debugger.rules.sampling import Entropy
 from decoder_gui.debugger.rules.values import NotFinite
 from decoder_gui.debugger.run import Run
@@ -29,6 +36,7 @@ from decoder_gui.debugger.run_to import (
 from decoder_gui.debugger.scene import Elsewhere, Scene
 from decoder_gui.debugger.session import Session, StepEnded
 from model.sampling import SamplingConfig
+from model.trace import Phase
 from tests.debugger.recorded import random_loaded, record
 
 PROMPT, DECODED = (3, 1, 4, 1, 5), (9, 2, 6, 5)
@@ -140,6 +148,25 @@ def test_running_goes_through_the_recording_before_it_decodes() -> None:
     assert halt.cursor == Cursor(2, 0)
     assert halt.decoded == 0
     assert len(session.steps) == 5
+
+
+def test_a_run_decodes_only_if_something_may_stop_it_or_from_the_very_end() -> None:
+    session, run = record(random_loaded(), PROMPT, DECODED)
+    behind = (AtEvent(1, "logits"), OnPosition(6), OnStep(2), OnPhase(Phase.DECODE))
+    halt = drive(session, judge_of(run, *behind, session=session), Cursor(3, 0), 100)
+    assert halt.cursor == last(run.trace)
+    assert halt.decoded == 0
+    assert halt.words.startswith("No breakpoint further on: the end of the recording.")
+    halt = drive(session, judge_of(run, session=session), Cursor(3, 0), 100)
+    assert halt.words.startswith("No breakpoint is on: the end of the recording.")
+    halt = drive(session, judge_of(run, OnStep(7), session=session), Cursor(3, 0), 100)
+    assert (halt.cursor, halt.decoded) == (Cursor(7, 0), 3)
+
+
+def test_without_breakpoints_a_run_from_the_end_goes_to_the_limit() -> None:
+    session, run = record(random_loaded(), PROMPT)
+    halt = drive(session, judge_of(run, session=session), last(run.trace), 4)
+    assert halt.decoded == 4
 
 
 def test_a_full_cache_and_the_limit_end_a_run_in_words() -> None:

@@ -106,6 +106,10 @@ class Rule:
         """Whether it holds at an event."""
         raise NotImplementedError
 
+    def ahead(self, scene: Scene) -> bool:
+        """Whether it may hold in steps that are still to come."""
+        return True
+
     def to_dict(self) -> dict[str, object]:
         """Plain data for JSON; :func:`rule_from_dict` is the inverse."""
         plain: dict[str, object] = {"kind": self.kind}

@@ -29,6 +29,9 @@ class AtEvent(Rule):
     def words(self) -> str:
         return f"Step {self.step}, {self.operation}"
 
+    def ahead(self, scene: Scene) -> bool:
+        return self.step >= len(scene.trace.steps)
+
     def verdict(self, scene: Scene, here: Cursor) -> Verdict:
         if here.step == self.step and scene.operation(here).name == self.operation:
             return found("there is a breakpoint here")
@@ -84,6 +87,9 @@ class OnPhase(Rule):
     def words(self) -> str:
         return f"{self.phase.capitalize()} begins"
 
+    def ahead(self, scene: Scene) -> bool:
+        return all(step.phase is not self.phase for step in scene.trace.steps)
+
     def verdict(self, scene: Scene, here: Cursor) -> Verdict:
         if scene.step(here).phase is self.phase:
             return found(f"{self.phase} begins")
@@ -100,6 +106,9 @@ class OnPosition(Rule):
     @property
     def words(self) -> str:
         return f"Position {self.position} is processed"
+
+    def ahead(self, scene: Scene) -> bool:
+        return self.position >= scene.trace.positions
 
     def verdict(self, scene: Scene, here: Cursor) -> Verdict:
         step = scene.step(here)
@@ -119,6 +128,9 @@ class OnStep(Rule):
     @property
     def words(self) -> str:
         return f"Step {self.step} begins"
+
+    def ahead(self, scene: Scene) -> bool:
+        return self.step >= len(scene.trace.steps)
 
     def verdict(self, scene: Scene, here: Cursor) -> Verdict:
         return found(f"step {self.step} begins") if here.step == self.step else NO
