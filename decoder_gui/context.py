@@ -15,6 +15,7 @@ from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
 from decoder_gui.commands.base import Commands, Listener, Told
 from decoder_gui.commands.stops import Stops
+from decoder_gui.commands.trail import Trail
 from decoder_gui.context_travel import ContextTravel
 from decoder_gui.debugger.choosing import draw_many
 from decoder_gui.debugger.cursor import Cursor, advance, clamped, last
@@ -59,7 +60,8 @@ class AppContext(ContextTravel):
         self._checking.due.connect(self._begin_checks)
         self._checking.verdicts.connect(self._show_verdicts)
         self.stops = Stops(self)
-        self._groups: tuple[Commands, ...] = (self.stops,)
+        self.trail = Trail(self)
+        self._groups: tuple[Commands, ...] = (self.stops, self.trail)
 
     @property
     def checks_pending(self) -> bool:

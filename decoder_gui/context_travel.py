@@ -13,6 +13,7 @@ from decoder_gui.debugger.cursor import Cursor, Granularity, advance, first, las
 from decoder_gui.player import Player
 from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.style import Style
+from model.trace import Phase
 
 
 class ContextTravel(ContextState):
@@ -66,6 +67,27 @@ class ContextTravel(ContextState):
             and 0 <= cursor.operation < trace.events_in(cursor.step)
         ):
             self._place(cursor)
+
+    def travel(self, cursor: Cursor, **changes: Any) -> None:
+        """Go to an event and change fields of the selection, told as one."""
+        trace, before = self.trace, (self.cursor, self.selection)
+        if trace is None or not 0 <= cursor.step < len(trace.steps):
+            return
+        if not 0 <= cursor.operation < trace.events_in(cursor.step):
+            return
+        self.cursor, self.selection = cursor, replace(self.selection, **changes)
+        if before != (self.cursor, self.selection):
+            self._tell(Change.CURSOR | Change.SELECTION)
+
+    def go_to_position(self, position: int) -> None:
+        """Travel to the end of the step that processed a position.
+
+        A token of the prompt was processed with others: it becomes the selected query as well.
+        """
+        for step in () if self.trace is None else self.trace.steps:
+            if step.first <= position < step.last and self.trace is not None:
+                self.seek(Cursor(step.index, self.trace.events_in(step.index) - 1))
+                self.select(query=position if step.phase is Phase.PREFILL else None)
 
     def set_granularity(self, granularity: Granularity) -> None:
         if granularity is not self.granularity:
@@ -124,6 +146,6 @@ class ContextTravel(ContextState):
     def _place(self, cursor: Cursor | None) -> None:
         if cursor is not None and cursor != self.cursor:
             if self.cursor is None or cursor.operation != self.cursor.operation:
-                self.selection = replace(self.selection, cell=None)
+                self.selection = replace(self.selection, cell=None, array="")
             self.cursor = cursor
             self._tell(Change.CURSOR)
