@@ -14,6 +14,7 @@ from decoder_gui.ahead import Again, Ahead
 from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
 from decoder_gui.commands.base import Commands, Listener, Told
+from decoder_gui.commands.learning import Learning
 from decoder_gui.commands.stops import Stops
 from decoder_gui.commands.trail import Trail
 from decoder_gui.context_travel import ContextTravel
@@ -61,7 +62,8 @@ class AppContext(ContextTravel):
         self._checking.verdicts.connect(self._show_verdicts)
         self.stops = Stops(self)
         self.trail = Trail(self)
-        self._groups: tuple[Commands, ...] = (self.stops, self.trail)
+        self.learning = Learning(self)
+        self._groups: tuple[Commands, ...] = (self.stops, self.trail, self.learning)
 
     @property
     def checks_pending(self) -> bool:
