@@ -119,6 +119,14 @@ class Moment:
         return None if self.cursor is None else self.trace.steps[self.cursor.step]
 
     @property
+    def position(self) -> int | None:
+        """The query that is selected, or else the newest position of the step in hand."""
+        step, query = self.step, self.selection.query
+        if step is None:
+            return None
+        return query if query is not None and step.first <= query < step.last else step.last - 1
+
+    @property
     def operation(self) -> Operation | None:
         """The operation in hand."""
         return None if self.cursor is None else self.trace.operations[self.cursor.operation]

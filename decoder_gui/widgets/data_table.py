@@ -117,6 +117,12 @@ class DataTable(QTableView):
         if 0 <= row < len(self.table.rows):
             self.scrollTo(self._model.index(row, 0))
 
+    def show_all_rows(self) -> None:
+        """Be as high as the rows there are: for a table within something that scrolls."""
+        head = self.horizontalHeader().sizeHint().height()
+        rows = len(self.table.rows) * self.verticalHeader().defaultSectionSize()
+        self.setFixedHeight(head + rows)
+
     def set_style(self, style: Style) -> None:
         """Take on other colours or another scale."""
         self._style = style
