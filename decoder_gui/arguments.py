@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from decoder_gui.view import View
+
 if TYPE_CHECKING:
     from model.sampling import SamplingConfig
 
@@ -38,6 +40,7 @@ class RunOptions:
     top_k: int
     top_p: float
     min_p: float
+    repetition_penalty: float
     order: str
     context: int | None
     fault: str | None
@@ -63,6 +66,7 @@ class RunOptions:
             seed=self.seed,
             order=self.order,
             min_p=self.min_p,
+            repetition_penalty=self.repetition_penalty,
         )
 
 
@@ -75,6 +79,7 @@ class WindowOptions:
     projector: bool
     size: tuple[int, int] | None
     snapshot: Path | None
+    view: View = View.STEP
 
 
 @dataclass(frozen=True)
@@ -130,13 +135,21 @@ def parse(argv: Sequence[str]) -> Arguments:
         top_k=found.top_k,
         top_p=found.top_p,
         min_p=found.min_p,
+        repetition_penalty=found.repetition_penalty,
         order=found.order,
         context=found.context,
         fault=getattr(found, "fault", None),
     )
     if command != "window":
         return Arguments(command, run, json=found.json)
-    window = WindowOptions(found.at, found.theme, found.projector, found.size, found.snapshot)
+    window = WindowOptions(
+        found.at,
+        found.theme,
+        found.projector,
+        found.size,
+        found.snapshot,
+        View[found.view.upper()],
+    )
     return Arguments(command, run, window)
 
 
@@ -155,6 +168,13 @@ def _window_parser() -> argparse.ArgumentParser:
         type=_at,
         metavar="STEP[:OPERATION]",
         help="stand on a step (0 is the prefill) and an operation, e.g. 6:blocks.2.attn.pattern",
+    )
+    parser.add_argument(
+        "--view",
+        choices=tuple(view.value.lower() for view in View),
+        type=str.lower,
+        default=View.STEP.value.lower(),
+        help="the workspace to begin with",
     )
     parser.add_argument("--theme", choices=("dark", "light", "contrast"))
     parser.add_argument("--projector", action="store_true", help="light, and 1.5 times larger")
@@ -246,7 +266,14 @@ def _add_run_options(parser: argparse.ArgumentParser, *, optional_model: bool = 
     parser.add_argument("--top-p", type=_number, default=1.0, metavar="P", help="1 is off")
     parser.add_argument("--min-p", type=_number, default=0.0, metavar="P", help="0 is off")
     parser.add_argument(
-        "--order", default="reference", metavar="NAME", help="reference, hugging-face, llama.cpp"
+        "--repetition-penalty", type=_number, default=1.0, metavar="R", help="1 is off"
+    )
+    parser.add_argument(
+        "--order",
+        default="reference",
+        metavar="NAME",
+        help="reference, hugging-face, llama.cpp, or the five stages in the order wanted, as in "
+        "top_k,top_p,min_p,repetition_penalty,temperature",
     )
     parser.add_argument("--context", type=_integer, metavar="N", help="positions of the cache")
 
