@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from decoder_gui.debugger.choosing import pick
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.run import Run
-from decoder_gui.viewdata.weights import Weights
+from decoder_gui.viewdata.weights import RecordedFacts, Weights
+from model.captured_engine import CapturedEngine
 from model.checkpoints import LoadedModel
 from model.engine import Array
 from model.errors import FaultNotPossible, NonFiniteLogits
@@ -62,6 +63,7 @@ class ModelInfo:
     grows: bool = True  # whether another context than the present one can be chosen
     spelled_out: bool = False  # whether every number is small enough to be written out (tiny)
     weights: Weights | None = None  # the engine without faults: the arithmetic of a cell needs it
+    recorded: RecordedFacts | None = None  # of a capture, which has no weights and runs nothing
 
     @classmethod
     def of(cls, loaded: LoadedModel) -> ModelInfo:
@@ -76,8 +78,10 @@ class ModelInfo:
             tokenizer=loaded.tokenizer,
             path=str(loaded.path),
             warnings=loaded.warnings,
+            grows=not isinstance(engine, CapturedEngine),
             spelled_out=engine.shape.model_dim <= SPELLED_OUT_WIDTH,
             weights=engine if isinstance(engine, Weights) else None,
+            recorded=RecordedFacts.of(engine) if isinstance(engine, CapturedEngine) else None,
         )
 
 
