@@ -37,11 +37,15 @@ class FreeRun:
 
 @dataclass(frozen=True)
 class Lesson:
-    """A training and where its final vector comes from."""
+    """A training and where its final vector comes from.
+
+    ``proposed``: nobody chose its target; it follows the cursor until somebody trains.
+    """
 
     step: int
     position: int
     training: HeadTraining
+    proposed: bool = False
 
 
 class Learning(Commands):
@@ -132,6 +136,25 @@ class Learning(Commands):
         self.tell(Change.LAB)
 
     # ---- training
+
+    def want_lesson(self) -> None:
+        """Propose a target where none was chosen: the token that came next, or the likeliest."""
+        old = self.lesson
+        if old is not None and not (old.proposed and old.training.steps == 0):
+            return
+        place = self._place()
+        if place is None:
+            self.lesson = None
+            return
+        at, position, hidden, logits = place
+        ids = () if self.context.trace is None else self.context.trace.token_ids
+        target = ids[position + 1] if position + 1 < len(ids) else int(np.argmax(logits))
+        if old is not None and (old.position, old.training.target_id) == (position, target):
+            return
+        try:
+            self.lesson = Lesson(at, position, begin(hidden, logits, target), proposed=True)
+        except DecoderError:
+            self.lesson = None
 
     def choose_target(self, token_id: int) -> None:
         """Begin anew, at the position in hand, with a token that should come next."""

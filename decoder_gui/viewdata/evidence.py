@@ -21,8 +21,9 @@ from decoder_gui.viewdata.numbers import (
 from decoder_gui.viewdata.plots import Axis, Mark, Plot, Series
 from decoder_gui.viewdata.tables import Cell, Column, Table, Tone
 
-LABELS_UP_TO = 24  # tokens under the bars; more of them would overlap
+LABELS = 9  # tokens named under the bars, the most surprising ones that do not crowd each other
 LABEL_LENGTH = 8
+HEADROOM = 1.45  # of the highest bar, for the legend
 MOST_SURPRISING = 3
 SURPRISED = 3.0  # nats from which a token stands out: a probability below 5 %
 
@@ -87,10 +88,10 @@ def _plot(moment: Moment, known: Sequence[Surprise]) -> Plot:
     x = np.asarray([each.position for each in known], dtype=np.float64)
     y = np.asarray([-each.log_probability for each in known], dtype=np.float64)
     expected = np.asarray([each.entropy for each in known], dtype=np.float64)
-    ticks: tuple[tuple[float, str], ...] = ()
-    if 0 < len(known) <= LABELS_UP_TO:
-        ticks = tuple((float(each.position), _short(moment, each.position)) for each in known)
+    ticks = tuple((float(at), _short(moment, at)) for at in _labelled(known))
     mean = float(y.mean()) if len(y) and np.isfinite(y).all() else math.nan
+    finite = [value for value in (*y, *expected) if math.isfinite(value)]
+    top = max([1.0, *finite])
     across = ((mean, f"mean {mean:.2f} nats"),) if math.isfinite(mean) else ()
     worst = max(known, key=lambda each: -each.log_probability, default=None)
     gist = (
@@ -102,8 +103,8 @@ def _plot(moment: Moment, known: Sequence[Surprise]) -> Plot:
         )
     )
     return Plot(
-        Axis("token" if ticks else "position", ticks=ticks),
-        Axis("surprise, nats"),
+        Axis("token by position, the most surprising ones named", ticks=ticks),
+        Axis("surprise, nats", range=(0.0, top * HEADROOM)),
         (
             Series("surprise, -log p", x, np.where(np.isfinite(y), y, np.nan), mark=Mark.BARS),
             Series("expected (entropy)", x, expected, "decode", Mark.POINTS, "d"),
@@ -113,6 +114,16 @@ def _plot(moment: Moment, known: Sequence[Surprise]) -> Plot:
         across=across,
         description=gist,
     )
+
+
+def _labelled(known: Sequence[Surprise]) -> list[int]:
+    """Positions to name: the most surprising first, each with room around it."""
+    apart = -(-len(known) // LABELS)
+    chosen: list[int] = []
+    for each in sorted(known, key=lambda each: (each.log_probability, each.position)):
+        if all(abs(each.position - other) >= apart for other in chosen):
+            chosen.append(each.position)
+    return sorted(chosen)
 
 
 def _figures(moment: Moment, evidence: Evidence) -> tuple[Figure, ...]:

@@ -115,8 +115,8 @@ def _plot(training: HeadTraining) -> Plot:
     y = np.asarray(training.losses, dtype=np.float64)
     x = np.arange(len(y), dtype=np.float64)
     return Plot(
-        Axis("steps"),
-        Axis("loss, nats"),
+        Axis("steps", range=(0.0, max(5.0, x[-1]))),
+        Axis("loss, nats", range=(0.0, max(0.1, 1.1 * float(y.max())))),
         (Series("", x, y, mark=Mark.LINE_AND_POINTS),),
         description=f"Loss {y[0]:.6f} nats before, {y[-1]:.6f} after {training.steps} steps.",
     )

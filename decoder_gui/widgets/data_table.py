@@ -53,6 +53,7 @@ class DataTable(QTableView):
         super().__init__(parent)
         self._style = style
         self._widths: tuple[int, ...] = ()
+        self._wanted: int | None = None
         self._model = _Model(self)
         self._painter = _Cells(self, style)
         self.setModel(self._model)
@@ -114,6 +115,7 @@ class DataTable(QTableView):
 
     def bring_into_sight(self, row: int) -> None:
         """Scroll to a row and leave the keyboard's mark where it is."""
+        self._wanted = row
         if 0 <= row < len(self.table.rows):
             self.scrollTo(self._model.index(row, 0))
 
@@ -151,6 +153,8 @@ class DataTable(QTableView):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._share_out()
+        if self._wanted is not None:  # asked for before there was a size to scroll in
+            self.bring_into_sight(self._wanted)
 
     def _fit(self) -> None:
         """Columns as wide as what stands in them; one that stretches takes the rest."""

@@ -42,7 +42,9 @@ class HeadTrainingPanel(Panel):
     views = (View.LEARN,)
     place = Place.RIGHT
     column_width = 460
-    wants = Change.TRACE | Change.CURSOR | Change.MODEL | Change.STYLE | Change.LAB
+    wants = (
+        Change.TRACE | Change.CURSOR | Change.SELECTION | Change.MODEL | Change.STYLE | Change.LAB
+    )
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
@@ -103,6 +105,7 @@ class HeadTrainingPanel(Panel):
         context, moment = self.context, self.context.moment
         if changes & Change.STYLE:
             self._restyle()
+        context.learning.want_lesson()
         lesson = context.learning.lesson
         shown = moment is not None and lesson is not None
         for widget in (self.figures, self.plot, self.table, self.step, self.ten, self.again):
@@ -121,8 +124,8 @@ class HeadTrainingPanel(Panel):
         unembedding = None if weights is None else weights.parameter("unembed.W_U")
         view = build_head_training(moment, lesson.position, lesson.training, unembedding)
         self.set_caption(self.title, view.title)
-        self.words.setText(context.learning.refusal)
-        self.words.setVisible(bool(context.learning.refusal))
+        self.words.setText(context.learning.refusal or HELP)
+        self.words.setVisible(bool(context.learning.refusal) or lesson.proposed)
         self.figures.set_figures(view.figures)
         self.plot.set_plot(view.plot)
         self.table.set_table(view.table)
