@@ -17,6 +17,7 @@ from decoder_gui.commands.base import Commands, Listener, Told
 from decoder_gui.commands.learning import Learning
 from decoder_gui.commands.stops import Stops
 from decoder_gui.commands.trail import Trail
+from decoder_gui.commands.watches import Watches
 from decoder_gui.context_travel import ContextTravel
 from decoder_gui.debugger.choosing import draw_many
 from decoder_gui.debugger.cursor import Cursor, advance, clamped, last
@@ -61,9 +62,10 @@ class AppContext(ContextTravel):
         self._checking.due.connect(self._begin_checks)
         self._checking.verdicts.connect(self._show_verdicts)
         self.stops = Stops(self)
+        self.watches = Watches(self)
         self.trail = Trail(self)
         self.learning = Learning(self)
-        self._groups: tuple[Commands, ...] = (self.stops, self.trail, self.learning)
+        self._groups: tuple[Commands, ...] = (self.stops, self.watches, self.trail, self.learning)
 
     @property
     def checks_pending(self) -> bool:
