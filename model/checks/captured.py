@@ -199,10 +199,12 @@ def sampling(recorded: Recorded) -> CheckResult:
     examined = 0
     for (captured, step), following in zip(steps, trace.steps[1:], strict=False):
         logits = trace.logits(step.index)
-        if logits is None or (captured.draw is None and not config.deterministic):
+        drawless = captured.draw is None and not config.deterministic
+        if logits is None or drawless or captured.by_hand or len(following.token_ids) > 1:
             continue
+        history = trace.token_ids[: step.last] if config.repetition_penalty != 1.0 else ()
         try:
-            shown = distribution(logits, config)
+            shown = distribution(logits, config, history)
         except NonFiniteLogits:
             continue
         examined += 1
