@@ -15,6 +15,7 @@ from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
 from decoder_gui.commands.base import Commands, Listener, Told
 from decoder_gui.commands.learning import Learning
+from decoder_gui.commands.sampler_lab import SamplerLab
 from decoder_gui.commands.stops import Stops
 from decoder_gui.commands.trail import Trail
 from decoder_gui.commands.watches import Watches
@@ -65,7 +66,14 @@ class AppContext(ContextTravel):
         self.watches = Watches(self)
         self.trail = Trail(self)
         self.learning = Learning(self)
-        self._groups: tuple[Commands, ...] = (self.stops, self.watches, self.trail, self.learning)
+        self.sampler_lab = SamplerLab(self)
+        self._groups: tuple[Commands, ...] = (
+            self.stops,
+            self.watches,
+            self.trail,
+            self.learning,
+            self.sampler_lab,
+        )
 
     @property
     def checks_pending(self) -> bool:
