@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decoder_gui.debugger.differences import Doubles, absolute, largest_finite
 from model.engine import Array
@@ -133,7 +134,8 @@ def _keys_are_wrong(
     columns = wrong.any(axis=(0, 1))
     untouched = (finite.any(axis=(0, 1)) & ~columns).any()
     # A row of the cache that is not the right one shows in most of the heads.
-    whole = (wrong.any(axis=1)[:, columns].mean(axis=0) >= 0.5).all()
+    heads: NDArray[np.bool_] = np.any(wrong, axis=1)  # (head, key)
+    whole = (heads[:, columns].mean(axis=0) >= 0.5).all()
     if first > 0 and untouched and whole:
         return True
     queries = rows(operation.inputs[0])

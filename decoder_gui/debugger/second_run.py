@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from model.trace import Event, Phase, Step, Trace
 SECOND_BUDGET = 256 * 2**20  # bytes of the second run's arrays; the rest is recomputed
 PLAIN_PRODUCTS = 400_000_000  # about half a minute of plain loops
 PLAIN_TOLERANCE = 1e-12  # of float64
+
+Made = TypeVar("Made")
 
 Running = Generator[Activations, None, Side]
 """Yields what the second run computes, and returns it as a side."""
@@ -95,7 +98,7 @@ def repeated(
     names = frozenset(faults)
     engine = apply_faults(loaded.engine, in_order(names))
     cache = engine.new_cache(steps[-1].last if steps else 1)
-    trace = yield from _recorded(engine, cache, steps, budget)
+    trace = yield from recorded(engine, cache, steps, budget)
     return Side(
         name=name,
         recording=trace,
@@ -112,15 +115,18 @@ def full_pass(
     sampling: SamplingConfig,
     name: str = "full pass",
     *,
+    faults: Iterable[str] = (),
     budget: int = SECOND_BUDGET,
 ) -> Running:
     """All tokens in one pass from nothing, by the sound model: what the cache must not change.
 
     Choices are made from its logits with the draws that the steps hold.
     """
-    side = yield from repeated(loaded, (_whole(steps),), sampling, name, budget=budget)
+    names = frozenset(faults)
+    whole = (_whole(steps),)
+    side = yield from repeated(loaded, whole, sampling, name, faults=names, budget=budget)
     draws = {step.last - 1: step.uniform for step in steps}
-    return replace(side, choose=sampler(side.recording, sampling, draws))
+    return replace(side, choose=sampler(side.recording, sampling, draws, names))
 
 
 def _whole(steps: Sequence[Step]) -> Step:
@@ -129,10 +135,10 @@ def _whole(steps: Sequence[Step]) -> Step:
     return Step(0, Phase.PREFILL, 0, ids, steps[0].checkpoint, steps[-1].uniform)
 
 
-def _recorded(
-    engine: Engine, cache: Cache, steps: Sequence[Step], budget: int
+def recorded(
+    engine: Engine, cache: Cache, steps: Sequence[Step], budget: int | None
 ) -> Generator[Activations, None, Trace]:
-    """Run some steps; past the budget only what a block can be recomputed from is kept."""
+    """Run some steps; past a budget only what a block can be recomputed from is kept."""
     trace = Trace(engine.operations, engine.shape)
     inputs = {f"blocks.{layer}.resid_pre" for layer in range(engine.shape.depth)}
     spent = 0
@@ -145,7 +151,7 @@ def _recorded(
             inside = engine.operations[done.operation].layer is not None
             size = sum(array.nbytes for array in done.arrays.values())
             arrays = dict(done.arrays)
-            if inside and spent + size > budget:
+            if budget is not None and inside and spent + size > budget:
                 arrays = {name: array for name, array in arrays.items() if name in inputs}
             spent += sum(array.nbytes for array in arrays.values())
             evicted = len(arrays) < len(done.arrays)
@@ -202,11 +208,11 @@ def with_sampling(side: Side, sampling: SamplingConfig, name: str) -> Side:
     return replace(side, name=name, choose=choose)
 
 
-def finish(running: Generator[object, None, Side]) -> Side:
-    """Make a side in one go."""
+def finish(running: Generator[object, None, Made]) -> Made:
+    """Make a side, or a trace, in one go."""
     while True:
         try:
             next(running)
         except StopIteration as end:
-            side: Side = end.value
-            return side
+            made: Made = end.value
+            return made

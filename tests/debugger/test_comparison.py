@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from decoder_gui.arguments import sample_prompt
 from decoder_gui.debugger.choosing import generate
-from decoder_gui.debugger.comparison import Comparison, NothingToCompare, compare, comparing
+from decoder_gui.debugger.comparison import NothingToCompare, compare, comparing
 from decoder_gui.debugger.comparison_words import headline
+from decoder_gui.debugger.findings import Comparison
 from decoder_gui.debugger.library import open_model
 from decoder_gui.debugger.recording import Side, held_draws, sampler
 from decoder_gui.debugger.run import Run
@@ -349,7 +350,7 @@ def test_what_comes_before_another_token_is_compared_and_the_rest_set_apart() ->
 def test_runs_that_have_no_token_in_common_still_say_so() -> None:
     loaded = random_loaded()
     sides = [side_of(*record(loaded, (first, 2, 3)), SAMPLING, "run") for first in (0, 1)]
-    found = compare(*sides)
+    found = compare(sides[0], sides[1])
     assert found.positions == 0
     assert "no position is compared" in found.remarks[0]
 
@@ -459,8 +460,8 @@ def test_other_sizes_are_refused_by_name() -> None:
     sides = [
         side_of(*record(loaded, IDS[:3]), SAMPLING, "run") for loaded in (wider, random_loaded())
     ]
-    with pytest.raises(ShapeMismatch, match="3 layers in the one and 2 in the other"):
-        compare(*sides)
+    with pytest.raises(ShapeMismatch, match="they have 3 and 2 layers"):
+        compare(sides[0], sides[1])
 
 
 def test_nothing_in_common_is_refused() -> None:
