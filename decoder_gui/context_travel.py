@@ -45,10 +45,14 @@ class ContextTravel(ContextState):
         if self.trace is None or self.cursor is None:
             return
         target = advance(self.trace, self.cursor, self.granularity, direction)
-        if target is not None:
-            self._place(target)
-        elif direction > 0:
+        if target is None and direction > 0:
             self._go_on()
+        elif target is not None:
+            here = self.cursor.step
+            if direction > 0 and target.step > here and self._passes_by(here):
+                self._leave(here)
+            else:
+                self._place(target)
 
     def go_first(self) -> None:
         if self.trace is not None:
@@ -99,6 +103,10 @@ class ContextTravel(ContextState):
             self._player.toggle()
             self._tell(Change.BUSY)
 
+    def stop_playing(self) -> None:
+        """Play no further; whoever asks says why."""
+        self._player.stop()
+
     def set_play_rate(self, rate: float) -> None:
         """Steps of the present granularity per second."""
         self._player.set_rate(rate)
@@ -133,6 +141,14 @@ class ContextTravel(ContextState):
 
     def _go_on(self) -> None:
         """Compute the step after the last one recorded, if nothing is being computed."""
+        raise NotImplementedError
+
+    def _passes_by(self, step: int) -> bool:
+        """Whether stepping on from a step leaves what is recorded."""
+        raise NotImplementedError
+
+    def _leave(self, step: int) -> None:
+        """Step on from an earlier step, away from what is recorded."""
         raise NotImplementedError
 
     def _on_tick(self) -> None:
