@@ -39,6 +39,7 @@ SHORTCUTS: tuple[Shortcut, ...] = (
     Shortcut("breakpoint", ("F9",), "Set or remove a breakpoint here", TRAVEL),
     Shortcut("run", ("F5",), "Run to the next breakpoint", TRAVEL),
     Shortcut("run_back", ("Shift+F5",), "Run back to the breakpoint before", TRAVEL),
+    Shortcut("trail_back", ("Alt+Left",), "Back along the way followed in Values", TRAVEL),
     Shortcut("next_head", ("]",), "Next head", SHOW),
     Shortcut("previous_head", ("[",), "Previous head", SHOW),
     Shortcut("next_layer", ("}",), "Next layer", SHOW),

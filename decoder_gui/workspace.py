@@ -166,6 +166,7 @@ class Workspace(QWidget):
             "breakpoint": context.toggle_breakpoint,
             "run": context.run,
             "run_back": lambda: context.run(-1),
+            "trail_back": context.trail.back,
             "full_screen": self._toggle_full_screen,
             "zoom_in": lambda: context.set_scale(context.style.scale * 1.1),
             "zoom_out": lambda: context.set_scale(context.style.scale / 1.1),

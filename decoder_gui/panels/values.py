@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
 from decoder_gui.panels.base import Panel, Place, register
+from decoder_gui.view import View
 from decoder_gui.viewdata.arithmetic import short_name
 from decoder_gui.viewdata.numbers import format_value
+from decoder_gui.viewdata.operands import Cell
+from decoder_gui.viewdata.unfolding import FIRST_TERMS, MORE_TERMS, unfold
 from decoder_gui.viewdata.values import Statistics, ValuesView, build_values, limit_of
 from decoder_gui.widgets.arithmetic_view import ArithmeticView
+from decoder_gui.widgets.link_flow import Piece, Span
 from decoder_gui.widgets.value_controls import ChoiceBar, NumberStepper, ScaleLegend
 from decoder_gui.widgets.value_grid import ValueGrid
 
@@ -23,10 +29,14 @@ CONTROLS = 150  # width of the column of controls
 
 @register
 class ValuesPanel(Panel):
-    """One row of the current array, or all of it; a cell that is chosen is worked out again."""
+    """One row of the current array, or all of it; a cell that is chosen is worked out again.
+
+    Its operands are links to what computed them; Alt+Left or Backspace leads back.
+    """
 
     panel_id = "values"
     title = "Values"
+    views = (View.STEP, View.FIND)
     place = Place.BELOW
     wants = (
         Change.TRACE
@@ -46,6 +56,9 @@ class ValuesPanel(Panel):
         self._asked: set[tuple[int, int]] = set()  # replays asked for at this cursor
         self._asked_at: object = None
         self._whole: tuple[object, Statistics] | None = None
+        self._listed: dict[int, int] = {}  # how many terms of each sum of the cell in hand
+        self._listed_of: tuple[object, Cell | None] = (None, None)
+        self._sources: list[Cell | int] = []  # of each link: where it leads, or the sum to list
 
         self.grid = ValueGrid()
         self.arithmetic = ArithmeticView()
@@ -67,6 +80,8 @@ class ValuesPanel(Panel):
         self._layout.addWidget(self._controls, 0, 1, 3, 1)
         self._layout.setRowStretch(0, 1)
         self._layout.setColumnStretch(0, 1)
+        self.arithmetic.operands.followed.connect(self._follow)
+        self.arithmetic.trail.followed.connect(context.trail.return_to)
         self.grid.chosen.connect(self._choose)
         self.mode.chosen.connect(self._set_mode)
         self.output.chosen.connect(self._set_output)
@@ -110,6 +125,7 @@ class ValuesPanel(Panel):
         self.grid.setMaximumHeight(self.grid.height_wanted())
         problems = [text for text in (statistics.problem, view.disagreement) if text]
         self.arithmetic.set_lines(view.arithmetic, " ".join(problems), style)
+        self._show_operands(view)
         self.set_caption(view.whole_title if whole else view.title, statistics.text)
         self.mode.set_options(MODES, self._mode, style)
         self._show_outputs(view)
@@ -126,6 +142,64 @@ class ValuesPanel(Panel):
         self.grid.hide()
         self._controls.hide()
         self.arithmetic.set_lines((words,), "", self.context.style)
+        self.arithmetic.set_operands((), (), "", self.context.style)
+
+    def _show_operands(self, view: ValuesView) -> None:
+        """The way here, and what the number in hand is made of, as links."""
+        moment, style = self.context.moment, self.context.style
+        worked = view.derivation
+        if moment is None or worked is None:
+            self.arithmetic.set_operands((), (), "", style)
+            return
+        if self._listed_of != (self.context.cursor, view.cell):
+            self._listed_of, self._listed = (self.context.cursor, view.cell), {}
+        shown = unfold(moment, worked, lambda index: self._listed.get(index, FIRST_TERMS))
+        self._sources = []
+        pieces: list[Piece] = []
+        if worked.agrees:
+            pieces.append((Span(f"✓ {worked.short_verdict}", None, view.verdict, "good"),))
+        for entry in shown.entries:
+            spans = []
+            for part in entry:
+                link = None if part.source is None else self._link(part.source)
+                spans.append(Span(part.text, link, part.tip))
+            pieces.append(tuple(spans))
+        pieces.extend(
+            (Span(more.words, self._link(more.sum_index), f"List {MORE_TERMS} more"),)
+            for more in shown.more
+        )
+        note = view.verdict if worked.agrees else ""  # a disagreement stands above already
+        self.arithmetic.set_operands(self._trail_pieces(view), tuple(pieces), note, style)
+
+    def _link(self, source: Cell | int) -> int:
+        self._sources.append(source)
+        return len(self._sources) - 1
+
+    def _trail_pieces(self, view: ValuesView) -> tuple[Piece, ...]:
+        trail = self.context.trail
+        if not trail.leads_to(view.cell):
+            return ()
+        *before, last = trail.stops
+        ways: list[Piece] = [
+            (Span(stop.words, at, "Go back here"), Span(" ←")) for at, stop in enumerate(before)
+        ]
+        return (*ways, (Span(last.words, None, "", "text"),))
+
+    def _follow(self, link: int) -> None:
+        """Travel to what an operand is, or list more of a sum."""
+        source, view = self._sources[link], self.view
+        if isinstance(source, Cell):
+            if view is not None and view.cell is not None:
+                self.context.trail.follow(view.cell, source)
+        else:
+            self._listed[source] = self._listed.get(source, FIRST_TERMS) + MORE_TERMS
+            self.redraw(Change.SELECTION)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_Backspace:
+            self.context.trail.back()
+            return
+        super().keyPressEvent(event)
 
     def _show_outputs(self, view: ValuesView) -> None:
         self.output.setVisible(len(view.outputs) > 1)
@@ -161,7 +235,7 @@ class ValuesPanel(Panel):
         if view is None or view.array is None:
             return
         self._axis = view.axis
-        changes: dict[str, object] = {"cell": (row, column)}
+        changes: dict[str, object] = {"cell": (row, column), "array": view.output}
         head, position = view.place(row)
         if head is not None:
             changes["head"] = head
@@ -179,7 +253,10 @@ class ValuesPanel(Panel):
         moment = self.context.moment
         if moment is not None and moment.operation is not None:
             self._outputs[moment.operation.short_name] = short_name(name)
-            self.redraw(Change.SELECTION)
+            if self.context.selection.array:
+                self.context.select(array="")
+            else:
+                self.redraw(Change.SELECTION)
 
     def _set_head(self, head: int) -> None:
         self.context.select(head=head)

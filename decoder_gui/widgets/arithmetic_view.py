@@ -1,4 +1,4 @@
-"""Lines of arithmetic that can be copied, with what is wrong above them."""
+"""Lines of arithmetic that can be copied: what is wrong above them, operands to follow below."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.widgets.arrow_keys import is_arrow
 from decoder_gui.widgets.copyable_label import CopyableLabel
+from decoder_gui.widgets.link_flow import LinkFlow, Piece
 
-GAP = 2  # pixels between what is wrong and the lines
+GAP = 2  # pixels between two of the parts
 
 
 class ArithmeticView(QScrollArea):
@@ -18,6 +19,9 @@ class ArithmeticView(QScrollArea):
 
     The lines are other ones at every step, and the height of wrapped text is slow to find out. So
     it is worked out once for a text and a width, and no layout asks for it again.
+
+    From top to bottom: what is wrong, the way that was followed here, the lines, their operands,
+    and a note.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -28,9 +32,23 @@ class ArithmeticView(QScrollArea):
         self.problem.hide()
         self.lines = CopyableLabel(self._content)
         self.lines.setProperty("kind", "muted")
+        self.trail = LinkFlow("The way followed to this number", self._content)
+        self.operands = LinkFlow("What the chosen number is made of", self._content)
+        self.note = CopyableLabel(self._content)
+        self.note.setProperty("kind", "muted")
+        self._parts: tuple[QWidget, ...] = (
+            self.problem,
+            self.trail,
+            self.lines,
+            self.operands,
+            self.note,
+        )
         self._style: Style | None = None
-        self._heights: tuple[int, int, int] | None = None  # width, problem, lines
+        self._heights: tuple[int, ...] | None = None  # width, then each part's
         self.lines.setAccessibleName("Arithmetic of the chosen cell")
+        self.note.setAccessibleName("Recomputed and recorded")
+        for part in (self.trail, self.operands, self.note):
+            part.hide()
         self.setWidget(self._content)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -44,7 +62,8 @@ class ArithmeticView(QScrollArea):
         if restyled:
             self._style = style
             # Fonts that are set directly do not outlive a new style sheet inside a scroll area.
-            for label, face in ((self.lines, Face.MONO), (self.problem, Face.STRONG)):
+            faces = ((self.lines, Face.MONO), (self.problem, Face.STRONG), (self.note, Face.SMALL))
+            for label, face in faces:
                 family, pixels, weight = face.value
                 label.setStyleSheet(
                     f'QLabel {{ font: {weight.value} {style.px(pixels)}px "{family}"; }}'
@@ -55,14 +74,24 @@ class ArithmeticView(QScrollArea):
             self.lines.setAccessibleDescription(text)
             self.problem.setText(problem)
             self.problem.setVisible(bool(problem))
-            before, self._heights = self._heights, None
-            self._arrange()
-            if self._heights != before:
-                self.updateGeometry()
+            self._rearrange()
+
+    def set_operands(
+        self, trail: tuple[Piece, ...], operands: tuple[Piece, ...], note: str, style: Style
+    ) -> None:
+        """Show the way here, what the number is made of, and how it was compared."""
+        before = (self.trail.shown_text(), self.operands.shown_text(), self.note.text())
+        self.trail.set_pieces(trail, style)
+        self.operands.set_pieces(operands, style)
+        self.note.setText(note)
+        self.trail.setVisible(bool(trail))
+        self.operands.setVisible(bool(operands))
+        self.note.setVisible(bool(note))
+        if before != (self.trail.shown_text(), self.operands.shown_text(), note):
+            self._rearrange()
 
     def sizeHint(self) -> QSize:
-        _, problem, lines = self._measured()
-        return QSize(200, problem + lines)
+        return QSize(200, self._total(self._measured()))
 
     def minimumSizeHint(self) -> QSize:
         return QSize(100, self.fontMetrics().height())
@@ -74,22 +103,41 @@ class ArithmeticView(QScrollArea):
         if self._heights != before:
             self.updateGeometry()
 
-    def _measured(self) -> tuple[int, int, int]:
-        """Width of the viewport, and the heights of problem (with a gap under it) and lines."""
+    def _rearrange(self) -> None:
+        before, self._heights = self._heights, None
+        self._arrange()
+        if self._heights != before:
+            self.updateGeometry()
+
+    def _measured(self) -> tuple[int, ...]:
+        """Width of the viewport, and the height of each part, 0 for one that has nothing to say."""
         width = max(self.viewport().width(), 1)
         if self._heights is None or self._heights[0] != width:
-            problem = 0
-            if self.problem.text():
-                problem = max(0, self.problem.heightForWidth(width)) + GAP
-            lines = max(0, self.lines.heightForWidth(width)) if self.lines.text() else 0
-            self._heights = width, problem, lines
+            heights = (
+                max(0, part.heightForWidth(width)) if self._speaks(part) else 0
+                for part in self._parts
+            )
+            self._heights = (width, *heights)
         return self._heights
 
+    def _speaks(self, part: QWidget) -> bool:
+        if isinstance(part, LinkFlow):
+            return bool(part.shown_text())
+        assert isinstance(part, CopyableLabel)
+        return bool(part.text())
+
+    @staticmethod
+    def _total(measured: tuple[int, ...]) -> int:
+        heights = [height for height in measured[1:] if height]
+        return sum(heights) + GAP * max(0, len(heights) - 1)
+
     def _arrange(self) -> None:
-        width, problem, lines = self._measured()
-        self.problem.setGeometry(0, 0, width, max(0, problem - GAP))
-        self.lines.setGeometry(0, problem, width, lines)
-        self._content.resize(width, problem + lines)
+        measured = self._measured()
+        width, y = measured[0], 0
+        for part, height in zip(self._parts, measured[1:], strict=True):
+            part.setGeometry(0, y, width, height)
+            y += height + GAP if height else 0
+        self._content.resize(width, self._total(measured))
 
     def event(self, event: QEvent) -> bool:
         # Where there is something to scroll, up and down scroll it while the keyboard is here.

@@ -1,0 +1,239 @@
+"""From a number to what made it, by click and by key, and back along the way."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from pytestqt.qtbot import QtBot
+
+from decoder_gui.context import AppContext
+from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.main_window import MainWindow
+from decoder_gui.panels.values import ValuesPanel
+from decoder_gui.viewdata.operands import Cell
+from decoder_gui.viewdata.provenance import place_of, recorded_value
+from decoder_gui.viewdata.values import ValuesView
+from decoder_gui.widgets.link_flow import LinkFlow, Span
+from tests.gui.conftest import settle
+
+LEFT = Qt.MouseButton.LeftButton
+
+
+@pytest.fixture
+def panel(qtbot: QtBot, stories_context: AppContext) -> ValuesPanel:
+    return shown(qtbot, stories_context)
+
+
+def shown(qtbot: QtBot, context: AppContext) -> ValuesPanel:
+    panel = ValuesPanel(context)
+    qtbot.addWidget(panel)
+    panel.resize(780, 320)
+    panel.show()
+    qtbot.waitExposed(panel)
+    return panel
+
+
+def go(panel: ValuesPanel, step: int, operation: str, **selection: object) -> None:
+    trace = panel.context.trace
+    assert trace is not None
+    panel.context.travel(Cursor(step, trace.operation_index(operation)), **selection)
+
+
+def view_of(panel: ValuesPanel) -> ValuesView:
+    assert panel.view is not None
+    return panel.view
+
+
+def cell_of(panel: ValuesPanel) -> Cell:
+    cell = view_of(panel).cell
+    assert cell is not None
+    return cell
+
+
+def click(flow: LinkFlow, text: str) -> Span:
+    """Click the first link whose text begins so."""
+    span = next(link for link in flow.links() if link.text.startswith(text))
+    assert span.link is not None
+    QTest.mouseClick(flow, LEFT, pos=flow.link_rect(span.link).center())
+    return span
+
+
+def operation_of(panel: ValuesPanel) -> str:
+    moment = panel.context.moment
+    assert moment is not None
+    assert moment.operation is not None
+    return moment.operation.name
+
+
+def assert_stands_on(panel: ValuesPanel, cell: Cell, number: str) -> None:
+    """The panel shows that cell, chosen, at the operation that computed it, with that number."""
+    context = panel.context
+    moment, trace = context.moment, context.trace
+    assert moment is not None
+    assert trace is not None
+    assert cell_of(panel) == cell
+    assert context.cursor == place_of(trace, cell)
+    view = view_of(panel)
+    assert view.text(view.row, view.column) == number
+    assert float(number) == pytest.approx(recorded_value(moment, cell), abs=5.01e-4)
+
+
+def test_a_probability_is_followed_to_a_weight_and_back(panel: ValuesPanel) -> None:
+    go(panel, 4, "sample", array="final")
+    start = cell_of(panel)
+    assert start.array == "final"
+    flow, trail = panel.arithmetic.operands, panel.arithmetic.trail
+    assert not trail.shown_text()
+    way = [start]
+    for operand, operation in (
+        ("tempered", "sample"),
+        ("logits", "logits"),
+        ("ln_final", "ln_final"),
+        ("resid_post", "blocks.3.resid_post"),
+        ("mlp.out", "blocks.3.mlp.out"),
+        ("mlp.post", "blocks.3.mlp.post"),
+        ("mlp.pre", "blocks.3.mlp.pre"),
+        ("ln2", "blocks.3.ln2"),
+        ("resid_mid", "blocks.3.resid_mid"),
+        ("resid_pre", "blocks.2.resid_post"),  # a copy: the block before made it
+    ):
+        followed = click(flow, operand)
+        assert operation_of(panel) == operation
+        assert_stands_on(panel, cell_of(panel), followed.text.rpartition(" ")[2])
+        way.append(cell_of(panel))
+        assert trail.shown_text().count("←") == len(way) - 1
+        assert panel.arithmetic.note.text() == view_of(panel).verdict
+        assert (
+            "within rounding" in panel.arithmetic.note.text() or "equal" in view_of(panel).verdict
+        )
+    assert trail.shown_text().startswith("final ")
+    assert "%" in trail.shown_text().split("←")[0]
+    for cell in reversed(way[:-1]):
+        QTest.keyClick(panel, Qt.Key.Key_Backspace)
+        assert cell_of(panel) == cell
+    assert not trail.shown_text()
+
+
+def test_a_stop_of_the_way_can_be_chosen(panel: ValuesPanel) -> None:
+    go(panel, 3, "logits")
+    first = cell_of(panel)
+    click(panel.arithmetic.operands, "ln_final")
+    click(panel.arithmetic.operands, "resid_post")
+    click(panel.arithmetic.trail, "logit ")
+    assert cell_of(panel) == first
+    assert operation_of(panel) == "logits"
+    assert not panel.arithmetic.trail.shown_text()
+
+
+def test_operands_are_followed_by_keys_alone(qtbot: QtBot, panel: ValuesPanel) -> None:
+    go(panel, 4, "blocks.1.attn.scores", query=15, key=13, head=2)
+    flow = panel.arithmetic.operands
+    flow.setFocus()
+    qtbot.waitUntil(flow.hasFocus)
+    assert flow.current is not None
+    assert flow.current.text.startswith("q[")
+    QTest.keyClick(flow, Qt.Key.Key_Right)
+    chosen = flow.current
+    assert chosen.text.startswith("k[position 13]")
+    assert chosen.text in flow.accessibleDescription()
+    assert "step 2" in chosen.tip  # where position 13 was decoded
+    QTest.keyClick(flow, Qt.Key.Key_Return)
+    cursor = panel.context.cursor
+    assert cursor is not None
+    assert cursor.step == 2
+    assert operation_of(panel) == "blocks.1.attn.q"
+    assert cell_of(panel).array == "blocks.1.attn.k"
+    assert cell_of(panel).position == 13
+    assert cell_of(panel).head == 2
+    assert_stands_on(panel, cell_of(panel), chosen.text.rpartition(" ")[2])
+    QTest.keyClick(flow, Qt.Key.Key_End)
+    QTest.keyClick(panel, Qt.Key.Key_Backspace)
+    assert operation_of(panel) == "blocks.1.attn.scores"
+    assert (cell_of(panel).position, cell_of(panel).column) == (15, 13)
+
+
+def test_more_terms_are_listed_when_asked_for(panel: ValuesPanel) -> None:
+    go(panel, 4, "blocks.1.mlp.out")
+    flow = panel.arithmetic.operands
+    assert flow.shown_text().count(" × ") == 6
+    click(flow, "… and 378 more, summing to ")
+    assert flow.shown_text().count(" × ") == 66
+    click(flow, "… and 318 more, summing to ")
+    assert flow.shown_text().count(" × ") == 126
+    worked = view_of(panel).derivation
+    assert worked is not None
+    listed = [
+        float(part.split(" = ")[1].split()[0]) for part in flow.shown_text().split("mlp.post[")[1:]
+    ]
+    rest = float(flow.shown_text().rpartition(" ")[2])
+    bias = worked.operands[0].value
+    assert sum(listed) + rest + bias == pytest.approx(worked.result, abs=126 * 5e-4)
+    go(panel, 4, "blocks.1.mlp.pre")
+    go(panel, 4, "blocks.1.mlp.out")
+    assert flow.shown_text().count(" × ") == 6
+
+
+def test_the_token_leads_to_the_choice_before(panel: ValuesPanel) -> None:
+    go(panel, 3, "embed", array="embed")
+    token = click(panel.arithmetic.operands, "token ")
+    cursor = panel.context.cursor
+    assert cursor is not None
+    assert cursor.step == 2
+    assert operation_of(panel) == "sample"
+    assert cell_of(panel).array == "final"
+    assert f"token {cell_of(panel).column}" == token.text
+
+
+def test_a_fault_is_an_alarm_exactly_where_it_is(qtbot: QtBot, stories_context: AppContext) -> None:
+    stories_context.set_fault("no-scale", True)
+    settle(stories_context)
+    panel = shown(qtbot, stories_context)
+    go(panel, 2, "blocks.0.attn.scores")
+    problem = panel.arithmetic.problem
+    assert problem.isVisibleTo(panel)
+    assert problem.text().startswith("Recomputed ")
+    assert "more than rounding" in problem.text()
+    assert problem.text().endswith("Switched on: no-scale.")
+    assert "✓" not in panel.arithmetic.operands.shown_text()
+    for operation in ("blocks.0.attn.q", "blocks.0.attn.pattern", "blocks.0.attn.z", "logits"):
+        go(panel, 2, operation)
+        assert not problem.isVisibleTo(panel)
+        assert "✓" in panel.arithmetic.operands.shown_text()
+
+
+def test_two_panels_show_the_same_number(qtbot: QtBot, panel: ValuesPanel) -> None:
+    other = shown(qtbot, panel.context)
+    go(panel, 3, "blocks.0.attn.z")
+    click(panel.arithmetic.operands, "v[")
+    assert cell_of(other) == cell_of(panel)
+    assert other.arithmetic.trail.shown_text() == panel.arithmetic.trail.shown_text()
+
+
+def test_a_way_is_forgotten_with_the_run(panel: ValuesPanel) -> None:
+    go(panel, 3, "logits")
+    click(panel.arithmetic.operands, "ln_final")
+    assert len(panel.context.trail.stops) == 2
+    panel.context.prefill("Once upon a time")
+    settle(panel.context)
+    assert panel.context.trail.stops == ()
+    QTest.keyClick(panel, Qt.Key.Key_Backspace)
+    assert panel.view is not None
+
+
+def test_alt_left_goes_back_in_the_window(qtbot: QtBot, stories_context: AppContext) -> None:
+    window = MainWindow(stories_context.style)
+    qtbot.addWidget(window)
+    window.resize(1440, 900)
+    window.show()
+    window.furnish(stories_context)
+    qtbot.waitExposed(window)
+    panel = window.findChild(ValuesPanel)
+    assert panel is not None
+    go(panel, 3, "logits")
+    click(panel.arithmetic.operands, "ln_final")
+    assert operation_of(panel) == "ln_final"
+    window.setFocus()
+    qtbot.keyClick(window, Qt.Key.Key_Left, Qt.KeyboardModifier.AltModifier)
+    assert operation_of(panel) == "logits"
+    window.close()
