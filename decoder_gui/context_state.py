@@ -12,7 +12,7 @@ from decoder_gui.engine_link import Busy
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata.moment import ModelInfo, Moment, Selection, build_moment
 from model.checks import CheckResult
-from model.errors import CacheExhausted
+from model.errors import CacheExhausted, NoWeights
 from model.sampling import SamplingConfig
 from model.trace import Trace
 
@@ -78,8 +78,15 @@ class ContextState(QObject):
         return self.trace is None or self.cursor == last(self.trace)
 
     @property
+    def recorded(self) -> bool:
+        """Whether a capture is open, which holds no weights and computes nothing."""
+        return self.model is not None and self.model.recorded is not None
+
+    @property
     def exhausted(self) -> str:
-        """In words that the cache is full, or an empty string."""
+        """In words that the cache is full, or that this is a recording, or an empty string."""
+        if self.recorded:
+            return str(NoWeights())
         if self.trace is None or not self.trace.steps or self.trace.positions < self.capacity:
             return ""
         return str(CacheExhausted(self.trace.positions, self.capacity))

@@ -12,7 +12,7 @@ from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.main_window import MainWindow
 from decoder_gui.waiting import wait_until
-from model.errors import ContextOverflow, DecoderError, sentence
+from model.errors import ContextOverflow, DecoderError, NoWeights, sentence
 from model.faults import find_fault
 from model.tokenizers import encode_prompt, prompt_text
 
@@ -27,8 +27,7 @@ def open_and_stand(
     context: AppContext, main_window: MainWindow, run: RunOptions, window: WindowOptions
 ) -> None:
     """Carry the options out in a window on screen; a refusal is shown in it."""
-    if window.projector and main_window.workspace is not None:
-        main_window.workspace.set_projector(True)
+    _choose_view(main_window, window)
     try:
         _start(context, run)
         _stand(context, window)
@@ -51,8 +50,7 @@ def take_snapshot(
     size = QSize(*(window.size or (1440, 900)))
     main_window.resize(size)
     _start(context, run, may_ask=False)
-    if window.projector and main_window.workspace is not None:
-        main_window.workspace.set_projector(True)
+    _choose_view(main_window, window)
     if main_window.workspace is not None:
         main_window.workspace.desks.share_out()
     _stand(context, window)
@@ -66,6 +64,14 @@ def take_snapshot(
     main_window.render(image)
     if not image.save(str(path)):
         raise Refused(f"{path} cannot be written")
+
+
+def _choose_view(main_window: MainWindow, window: WindowOptions) -> None:
+    """The workspace and the mode to begin with."""
+    if main_window.workspace is not None:
+        main_window.workspace.show_view(window.view)
+        if window.projector:
+            main_window.workspace.set_projector(True)
 
 
 def _start(context: AppContext, run: RunOptions, *, may_ask: bool = True) -> None:
@@ -89,6 +95,10 @@ def _start(context: AppContext, run: RunOptions, *, may_ask: bool = True) -> Non
         model = context.model
         if model is None:
             raise Refused("the model could not be opened")
+        if context.recorded:
+            if run.fault is not None or run.prompt is not None or run.prompt_ids is not None:
+                raise NoWeights("another prompt or a fault would need them")
+            return
         if run.prompt_ids is not None:
             ids = list(run.prompt_ids)
             context.prompt = prompt_text(model.tokenizer, ids)

@@ -12,7 +12,7 @@ from model.ablation import Edit
 from model.blueprint import Blueprint
 from model.capture import Capture, CapturedStep
 from model.captured_blueprint import blueprint_of
-from model.captured_operations import captured_operations
+from model.captured_operations import captured_operations, whole_run
 from model.engine import Activations, Array, Cache, CacheRows, TokenIds
 from model.errors import ContextOverflow, NoWeights, ShapeMismatch
 from model.operations import Operation
@@ -130,6 +130,16 @@ class CapturedEngine:
     ) -> Iterator[Activations]:
         """Refused: what was not recorded cannot be brought back."""
         raise NoWeights(f"what was not recorded of block {layer} cannot be computed again")
+
+    @cached_property
+    def lacks(self) -> str:
+        """The first array of a whole run that was not recorded, or an empty string."""
+        every = whole_run(self.blueprint)
+        for index, step in enumerate(self.capture.steps):
+            for name in every:
+                if name not in step.arrays:
+                    return f"{name} of step {index}"
+        return ""
 
     def step_at(self, first: int) -> CapturedStep | None:
         """The recorded step that begins at a position."""

@@ -30,6 +30,12 @@ def captured_operations(capture: Capture, blueprint: Blueprint) -> tuple[Operati
     )
 
 
+def whole_run(blueprint: Blueprint) -> list[str]:
+    """Names of all arrays of a step, in order."""
+    made = decoder_operations(blueprint, _elsewhere, _elsewhere, _elsewhere)
+    return [name for operation in made for name in operation.outputs]
+
+
 def _recorded(operation: Operation, names: set[str]) -> Operation | None:
     """The operation with the outputs that were recorded, or None if there are none."""
     if operation.kind is Kind.SAMPLE:

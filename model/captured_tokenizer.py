@@ -48,6 +48,8 @@ class CapturedTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The recorded texts side by side, with spaces between where none of them has any."""
+        if not any(self._texts.get(token) for token in ids):
+            return " ".join(map(str, ids))
         if not all(self._texts.get(token) for token in ids):
             return " ".join(self.piece(token).text for token in ids)
         texts = [self._texts[token] for token in ids]

@@ -75,6 +75,8 @@ class Patterns(Commands):
 
     def want(self, moment: Moment, view: AttentionView, visible: Sequence[int]) -> None:
         """Ask for what a view lacks: all of its matrix, and the thumbnails of visible layers."""
+        if self.context.recorded:
+            return
         wanted = self._next(moment, view, visible)
         if wanted is None or wanted == self._running:
             return
@@ -87,7 +89,7 @@ class Patterns(Commands):
 
     def refused(self, moment: Moment, layer: int, step: int) -> bool:
         """Whether a pattern cannot be worked out again."""
-        return self._refused.get((step, layer)) is moment.trace.steps[step]
+        return self.context.recorded or self._refused.get((step, layer)) is moment.trace.steps[step]
 
     def _next(self, moment: Moment, view: AttentionView, visible: Sequence[int]) -> _Wanted | None:
         rows = self._possible(moment, view.layer, view.not_kept)

@@ -1,4 +1,4 @@
-"""A run of a session written to a capture, whole: blocks that the byte budget left out come back."""
+"""A run of a session written to a capture, blocks that the byte budget left out included."""
 
 from __future__ import annotations
 

@@ -58,12 +58,13 @@ def play(session: CapturedSession, sampling: SamplingConfig) -> Outcome:
     return Outcome(session, run, sampling_of(session.capture) or sampling, len(run.trace.steps))
 
 
-def checks_of(outcome: Outcome) -> Iterator[CheckResult]:
+def checks_of(outcome: Outcome, names: Iterable[str] | None = None) -> Iterator[CheckResult]:
     """The checks after a run; of a capture, those that can be made without weights."""
     engine, run = outcome.session.engine, outcome.run
     if isinstance(engine, CapturedEngine):
-        return check_capture(Recorded(engine, run.trace, sampling_of(engine.capture)))
-    return run_checks(subject_of(outcome))
+        recorded = Recorded(engine, run.trace, sampling_of(engine.capture))
+        return check_capture(recorded, names)
+    return run_checks(subject_of(outcome), names)
 
 
 def subject_of(outcome: Outcome) -> Subject:

@@ -384,7 +384,12 @@ class PatternStore:
 
 
 def pattern_names(trace: Trace) -> tuple[str, ...]:
-    """Canonical names of the attention patterns, one a layer, in order."""
-    return tuple(
-        operation.outputs[0] for operation in trace.operations if operation.kind is Kind.PATTERN
-    )
+    """Canonical names of the attention patterns, one a layer, in order; none may be missing."""
+    found = {
+        operation.layer: operation.outputs[0]
+        for operation in trace.operations
+        if operation.kind is Kind.PATTERN
+    }
+    # A capture may lack some; they have a name all the same, under which nothing is held.
+    layers = range(trace.shape.depth)
+    return tuple(found.get(layer, f"blocks.{layer}.attn.pattern") for layer in layers)

@@ -24,7 +24,7 @@ from decoder_gui.viewdata.display_scene import Record, Scene
 from decoder_gui.viewdata.moment import ModelInfo, Selection, build_moment
 from model.checkpoints import LoadedModel
 from model.checks import CheckResult, Subject, Where, check
-from model.checks.captured import Recorded, recorded_check
+from model.checks.captured import Recorded, not_examined, recorded_check
 from model.checks.core import plural
 from model.operations import Kind
 from model.sampling import SamplingConfig
@@ -48,7 +48,10 @@ def display(subject: Subject) -> CheckResult:
 
 @recorded_check(NAME)
 def display_of_a_capture(recorded: Recorded) -> CheckResult:
-    """The same of a recorded run."""
+    """The same of a recorded run, if all of it was recorded."""
+    lacking = recorded.engine.lacks
+    if lacking:
+        return not_examined(NAME, f"it reads whole runs, and this capture lacks {lacking}")
     tokenizer = IdTokenizer(recorded.engine.shape.vocabulary, "the check needs none")
     loaded = LoadedModel(
         name="model", family="", engine=recorded.engine, tokenizer=tokenizer, path=Path()

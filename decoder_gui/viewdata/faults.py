@@ -87,6 +87,7 @@ def _row(
         waiting = "checking…" if pending else "not checked for this run"
         return CheckRow(name, asserts, Verdict.OPEN, waiting, expected)
     verdict = Verdict.HOLDS if result.holds else Verdict.FAILS
+    verdict = verdict if result.examined else Verdict.OPEN
     return CheckRow(name, asserts, verdict, result.detail, expected)
 
 
@@ -117,6 +118,8 @@ def behaviour_line(results: Sequence[CheckResult], pending: bool) -> tuple[Check
     if result is None:
         text = f"{asserts}: {'checking…' if pending else 'not checked for this run'}"
         return CheckLine(Verdict.OPEN, text), text
+    if not result.examined:
+        return CheckLine(Verdict.OPEN, f"{asserts}: not examined"), result.detail
     if result.holds:
         return CheckLine(Verdict.HOLDS, asserts), result.detail
     return CheckLine(Verdict.FAILS, result.detail), result.detail

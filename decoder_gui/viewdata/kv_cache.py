@@ -150,7 +150,7 @@ def _slab(moment: Moment) -> Slab:
         return Slab(moment.capacity, 0, (0,) * depth, 0)
     appends = _cache_operations(moment.trace)
     written = tuple(
-        step.last if appends[layer] <= moment.cursor.operation else step.first
+        step.last if appends.get(layer, 0) <= moment.cursor.operation else step.first
         for layer in range(depth)
     )
     return Slab(moment.capacity, moment.trace.steps[0].last, written, step.first)
@@ -259,8 +259,8 @@ def format_flops(count: int) -> str:
 
 
 def _full_words(moment: Moment, positions: int) -> str:
-    if positions < moment.capacity or not positions:
-        return ""
+    if positions < moment.capacity or not positions or moment.model.recorded is not None:
+        return ""  # a recording ends where it ends
     words = (
         f"The cache is full: {format_count(positions)} of {plural(moment.capacity, 'position')}. "
         "Generation stops here."

@@ -171,6 +171,8 @@ def _increment(seed: int) -> int:
 
 def _why_no_distribution(moment: Moment, step: int) -> str:
     logits = moment.trace.logits(step)
+    if logits is None and moment.model.recorded is not None:
+        return "The logits of this step are not recorded in this capture."
     if logits is None:
         return "The logits of this step are not computed yet."
     for bad, word in ((np.isnan(logits), "NaN"), (np.isposinf(logits), "+infinity")):

@@ -81,7 +81,7 @@ def build_timeline(
     """The timeline of a moment.
 
     ``breakpoints`` that lie on events not recorded are left out. ``exhausted`` says in words that
-    the cache is full, and is empty otherwise.
+    the cache is full or that this is a recording, and is empty otherwise.
     """
     trace = moment.trace
     blocks = tuple(_block(moment, index) for index in range(len(trace.steps)))
@@ -96,10 +96,16 @@ def build_timeline(
         cursor=moment.cursor,
         breakpoints=tuple(sorted(held)),
         can_decode=bool(blocks) and not exhausted,
-        end_text="" if not blocks else ("cache full" if exhausted else "+ decode"),
+        end_text=_end(moment, exhausted) if blocks else "",
         end_reason=exhausted,
         names=tuple(operation_name(operation) for operation in trace.operations),
     )
+
+
+def _end(moment: Moment, exhausted: str) -> str:
+    if moment.model.recorded is not None:
+        return "end"
+    return "cache full" if exhausted else "+ decode"
 
 
 def _block(moment: Moment, index: int) -> Block:

@@ -212,6 +212,8 @@ def _phase_chip(step: Step) -> StatusChip:
 
 def _check_chip(name: str, results: Sequence[CheckResult | None], pending: bool) -> StatusChip:
     arrived = [result for result in results if result is not None]
+    if arrived and not any(result.examined for result in arrived):
+        return StatusChip(name, f"{name}: not examined", ChipState.PLAIN, arrived[0].detail)
     failing = [result for result in arrived if not result.holds]
     details = "\n".join(f"{result.name}: {result.detail}" for result in failing or arrived)
     if failing:

@@ -385,6 +385,8 @@ def _find(
     if held is not None:
         return held, "", None
     if moment.trace.presence(step.index, name) is Presence.EVICTED:
+        if moment.model.recorded is not None:
+            return None, "Not recorded in this capture.", None
         layer = moment.trace.operations[moment.trace.producer(name)].layer
         if layer is not None:
             return None, "Not kept: recomputing.", (step.index, layer)

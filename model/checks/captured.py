@@ -24,6 +24,7 @@ from model.trace import Trace
 
 ARITHMETIC = "arithmetic"
 TABLE = "pos_embed"
+OF_PATTERNS = frozenset({"causal-weights", "rows-sum-to-one"})
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,9 @@ def not_examined(name: str, why: str) -> CheckResult:
 
 
 def _verdict(recorded: Recorded, name: str) -> CheckResult:
+    names = {name for step in recorded.engine.capture.steps for name in step.arrays}
+    if name in OF_PATTERNS and not any(each.endswith(".attn.pattern") for each in names):
+        return not_examined(name, "no attention weights were recorded")
     tallied = {result.name: result for result in check_trace(recorded.trace)}
     if name in tallied:
         return tallied[name]

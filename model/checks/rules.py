@@ -236,7 +236,8 @@ def _end(operands: Operands) -> Array | None:
 
 
 def _gelu(x: Doubles) -> Doubles:
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    bent: Doubles = 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return bent
 
 
 def _exact_gelu(x: Doubles) -> Doubles:
@@ -247,7 +248,8 @@ def _exact_gelu(x: Doubles) -> Doubles:
 
 def _silu(x: Doubles) -> Doubles:
     with np.errstate(over="ignore"):
-        return x / (1 + np.exp(-x))
+        bent: Doubles = x / (1 + np.exp(-x))
+    return bent
 
 
 def _relu(x: Doubles) -> Doubles:
