@@ -25,9 +25,11 @@ from decoder_gui.debugger.library import named_models
 from decoder_gui.desks import FIXED, Desks, leave_drops
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.base import Panel, Place, panels_of
+from decoder_gui.panels.values import ValuesPanel
 from decoder_gui.recent import RecentModels
 from decoder_gui.rescue import rescue
 from decoder_gui.shortcuts import PANELS, SHORTCUTS
+from decoder_gui.stopping import ask_for_breakpoint
 from decoder_gui.theme.stylesheet import apply_style
 from decoder_gui.view import View
 from decoder_gui.view_menu import ViewMenu
@@ -164,6 +166,9 @@ class Workspace(QWidget):
             "last": context.go_last,
             "go_to": self._go_to,
             "breakpoint": context.toggle_breakpoint,
+            "stop_when": lambda: ask_for_breakpoint(self, context),
+            "watch": lambda: self._watch(row=False),
+            "watch_row": lambda: self._watch(row=True),
             "run": context.run,
             "run_back": lambda: context.run(-1),
             "trail_back": context.trail.back,
@@ -205,6 +210,12 @@ class Workspace(QWidget):
         names = list(self.arrangement.docks)
         if number <= len(names):
             self.arrangement.toggle_maximised(names[number - 1])
+
+    def _watch(self, *, row: bool) -> None:
+        """Pin what is chosen in Values, if that is on show."""
+        panel = self.panels.get("values")
+        if isinstance(panel, ValuesPanel) and panel.isVisible() and panel.view is not None:
+            panel.cells.watch(panel.view.row, -1 if row else panel.view.column)
 
     def _change_granularity(self, by: int) -> None:
         order = list(Granularity)

@@ -87,7 +87,7 @@ class Stops(Commands):
     def events(self) -> frozenset[Cursor]:
         """The events that have a breakpoint of their own that is on."""
         trace = self.context.trace
-        if trace is None:
+        if trace is None or not self.items.on:
             return frozenset()
         index = {operation.name: at for at, operation in enumerate(trace.operations)}
         return frozenset(
@@ -99,7 +99,7 @@ class Stops(Commands):
     def marked_operations(self, step: int) -> tuple[frozenset[int], frozenset[int]]:
         """Indices of operations at which runs stop: in every step, and in this step alone."""
         trace = self.context.trace
-        if trace is None:
+        if trace is None or not self.items.on:
             return frozenset(), frozenset()
         patterns = {i.rule.pattern for i in self.items.on if isinstance(i.rule, OnOperation)}
         every = frozenset(

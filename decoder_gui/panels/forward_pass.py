@@ -9,6 +9,7 @@ from decoder_gui.change import Change
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.panels.base import Panel, Place, register
+from decoder_gui.view import View
 from decoder_gui.viewdata.forward_pass import ForwardPassView, build_forward_pass
 from decoder_gui.widgets.operation_tree import OperationTree
 from decoder_gui.widgets.source_view import SourceView
@@ -23,8 +24,9 @@ class ForwardPassPanel(Panel):
 
     panel_id = "forward-pass"
     title = "Forward pass"
+    views = (View.STEP, View.FIND)
     place = Place.LEFT
-    wants = Change.TRACE | Change.CURSOR | Change.STYLE | Change.MODEL
+    wants = Change.TRACE | Change.CURSOR | Change.STYLE | Change.MODEL | Change.STOPS
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
@@ -34,6 +36,7 @@ class ForwardPassPanel(Panel):
         self.empty.setWordWrap(True)
         self.empty.setProperty("kind", "muted")
         self.tree.chosen.connect(self._go_to)
+        self.tree.stop_toggled.connect(self._toggle_stop)
         self.tree.resized.connect(self._limit_tree)
         self._layout = QBoxLayout(QBoxLayout.Direction.TopToBottom, self)
         self._layout.setContentsMargins(0, 0, 0, 0)
@@ -52,6 +55,8 @@ class ForwardPassPanel(Panel):
         if changes & Change.STYLE:
             self._layout.setSpacing(style.px(10))
             self.source.set_style(style)
+        if self.context.cursor is not None:
+            self.tree.set_stops(*self.context.stops.marked_operations(self.context.cursor.step))
         self.tree.set_view(view, style)
         if view is None:
             self.set_caption(self.title)
@@ -78,3 +83,10 @@ class ForwardPassPanel(Panel):
         cursor, trace = self.context.cursor, self.context.trace
         if cursor is not None and trace is not None and operation < trace.events_in(cursor.step):
             self.context.seek(Cursor(cursor.step, operation))
+
+    def _toggle_stop(self, operation: int, every: bool) -> None:
+        cursor = self.context.cursor
+        if every:
+            self.context.stops.toggle_operation(operation)
+        elif cursor is not None:
+            self.context.stops.toggle_event(Cursor(cursor.step, operation))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
+    QContextMenuEvent,
     QFocusEvent,
     QFontMetrics,
     QHelpEvent,
@@ -16,7 +17,7 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QMenu, QSizePolicy, QToolTip, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.forward_pass import (
@@ -29,7 +30,9 @@ from decoder_gui.widgets.marks import Mark, draw_mark
 
 ROW, MARK, RADIUS = 22, 9, 4
 LEFT, INDENT, TEXT, RIGHT, GAP = 6, 14, 25, 6, 4
+STOP, STOP_LEFT = 5, 1
 LEAST_ROWS = 6
+EVERY, HERE = "in every step", "in this step"
 KEYS = {
     Qt.Key.Key_Up,
     Qt.Key.Key_Down,
@@ -54,17 +57,27 @@ class ShownRow:
     progress: Progress
     current: bool  # the row in hand, drawn inverse
     opened: bool | None  # None where there is nothing to open
+    stop: str = ""  # where runs stop at it: "in every step", "in this step", or nowhere
 
     @property
     def looks(self) -> tuple[object, ...]:
         """All that its picture depends on; a block also knows its operations, drawn or not."""
-        return self.label, self.detail, self.depth, self.progress, self.current, self.opened
+        return (
+            self.label,
+            self.detail,
+            self.depth,
+            self.progress,
+            self.current,
+            self.opened,
+            self.stop,
+        )
 
     @property
     def words(self) -> str:
         opened = {None: "", True: ", open", False: ", closed"}[self.opened]
         detail = f", {self.detail}" if self.detail else ""
-        return f"{self.label}{detail}, {self.progress.value}{opened}"
+        stop = f", runs stop here {self.stop}" if self.stop else ""
+        return f"{self.label}{detail}, {self.progress.value}{opened}{stop}"
 
 
 class OperationTree(QAbstractScrollArea):
@@ -72,12 +85,17 @@ class OperationTree(QAbstractScrollArea):
 
     Only Tab brings the keyboard here: a click must not take Left and Right away from stepping.
 
+    A dot stands before operations at which runs stop: filled in every step, a ring in this one.
+    B sets and removes the first kind on the row that the keyboard is at, Shift+B the second.
+
     Signals:
         chosen(int): an operation was clicked or activated; its index.
+        stop_toggled(int, bool): a stop at an operation was asked for; whether in every step.
         resized(): the number of rows, or their height, is another one.
     """
 
     chosen = Signal(int)
+    stop_toggled = Signal(int, bool)
     resized = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -87,6 +105,7 @@ class OperationTree(QAbstractScrollArea):
         self._opened: set[int] = set()  # by the user
         self._closed: set[int] = set()  # by the user, while open by itself
         self._rows: tuple[ShownRow, ...] = ()
+        self._stops: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
         self._elided: dict[tuple[str, str, int, bool, int], tuple[str, str]] = {}
         self._focused = 0
         self._hovered = -1
@@ -116,6 +135,12 @@ class OperationTree(QAbstractScrollArea):
             self._focused = current
             self.setAccessibleDescription(self._rows[current].words)
             self._reveal(current)
+
+    def set_stops(self, every: frozenset[int], here: frozenset[int]) -> None:
+        """Mark operations, by index: where runs stop in every step, and in this step alone."""
+        if (every, here) != self._stops:
+            self._stops = (every, here)
+            self._lay_out()
 
     def shown_rows(self) -> tuple[ShownRow, ...]:
         """The rows as they are drawn, top to bottom, those scrolled away included."""
@@ -169,6 +194,11 @@ class OperationTree(QAbstractScrollArea):
 
         indent = row.depth * px(INDENT)
         middle = rect.center().y() + 1
+        if row.stop:
+            painter.setPen(QPen(colour("breakpoint"), px(1.2)))
+            filled = row.stop == EVERY
+            painter.setBrush(colour("breakpoint") if filled else Qt.BrushStyle.NoBrush)
+            painter.drawEllipse(QRectF(px(STOP_LEFT), middle - px(STOP) / 2, px(STOP), px(STOP)))
         box = QRectF(px(LEFT) + indent, middle - px(MARK) / 2, px(MARK), px(MARK))
         mark, tone = self._mark(row)
         width = 1.2 if mark is Mark.DOT else 1.4
@@ -226,7 +256,7 @@ class OperationTree(QAbstractScrollArea):
         if (
             event.type() is QEvent.Type.ShortcutOverride
             and isinstance(event, QKeyEvent)
-            and event.key() in KEYS
+            and (event.key() in KEYS or _asks_to_stop(event))
         ):
             event.accept()
             return True
@@ -256,6 +286,10 @@ class OperationTree(QAbstractScrollArea):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = event.key()
+        if self._rows and _asks_to_stop(event):
+            shift = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+            self._toggle_stop(self._focused, every=not shift)
+            return
         if key not in KEYS or not self._rows:
             super().keyPressEvent(event)
             return
@@ -272,6 +306,33 @@ class OperationTree(QAbstractScrollArea):
             self._focus(self._focused + (1 if key == Qt.Key.Key_Down else -1))
         elif key in (Qt.Key.Key_Home, Qt.Key.Key_End):
             self._focus(0 if key == Qt.Key.Key_Home else last)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+        index = self._focused if by_key else self._row_at(event.pos())
+        menu = self.build_menu(index)
+        if menu is not None:
+            menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            corner = self.row_rect(index).bottomLeft()
+            menu.popup(self.viewport().mapToGlobal(corner) if by_key else event.globalPos())
+
+    def build_menu(self, index: int) -> QMenu | None:
+        """What can be done with a row; None where it is no operation."""
+        row = self._rows[index].row if 0 <= index < len(self._rows) else None
+        if not isinstance(row, OperationRow):
+            return None
+        menu = QMenu(self)
+        for words, key, every in ((EVERY, "B", True), (HERE, "Shift+B", False)):
+            action = menu.addAction(f"Stop at this operation {words}\t{key}")
+            action.setCheckable(True)
+            action.setChecked(row.index in self._stops[0 if every else 1])
+            action.triggered.connect(lambda _=False, to=every: self._toggle_stop(index, every=to))
+        return menu
+
+    def _toggle_stop(self, index: int, *, every: bool) -> None:
+        row = self._rows[index].row
+        if isinstance(row, OperationRow):
+            self.stop_toggled.emit(row.index, every)
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
@@ -324,14 +385,15 @@ class OperationTree(QAbstractScrollArea):
         rows: list[ShownRow] = []
         for row in self._view.rows if self._view else ():
             if isinstance(row, OperationRow):
-                rows.append(_operation(row, 0))
+                rows.append(self._operation(row, 0))
                 continue
             by_itself = self._view is not None and self._view.open_layer == row.layer
             opened = row.layer in self._opened or (by_itself and row.layer not in self._closed)
             current = row.progress is Progress.NOW and not opened
-            rows.append(ShownRow(row, 0, row.label, "", row.progress, current, opened))
+            stop = "" if opened else self._stop_inside(row)
+            rows.append(ShownRow(row, 0, row.label, "", row.progress, current, opened, stop))
             if opened:
-                rows.extend(_operation(each, 1) for each in row.operations)
+                rows.extend(self._operation(each, 1) for each in row.operations)
         self._rows = tuple(rows)
         self._focused = max(0, min(self._focused, len(rows) - 1))
         if len(rows) != len(before):
@@ -344,6 +406,18 @@ class OperationTree(QAbstractScrollArea):
                 if old.looks != new.looks:
                     self.viewport().update(self.row_rect(index))
         self._set_range()
+
+    def _operation(self, row: OperationRow, depth: int) -> ShownRow:
+        every, here = self._stops
+        stop = EVERY if row.index in every else HERE if row.index in here else ""
+        current = row.progress is Progress.NOW
+        return ShownRow(row, depth, row.label, row.detail, row.progress, current, None, stop)
+
+    def _stop_inside(self, row: BlockRow) -> str:
+        """A closed block carries the mark of the operations in it."""
+        inside = {each.index for each in row.operations}
+        every, here = self._stops
+        return EVERY if inside & every else HERE if inside & here else ""
 
     def _update_all(self) -> None:
         self._elided.clear()
@@ -382,6 +456,6 @@ class OperationTree(QAbstractScrollArea):
         self._update_all()
 
 
-def _operation(row: OperationRow, depth: int) -> ShownRow:
-    current = row.progress is Progress.NOW
-    return ShownRow(row, depth, row.label, row.detail, row.progress, current, None)
+def _asks_to_stop(event: QKeyEvent) -> bool:
+    none, shift = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier
+    return event.key() == Qt.Key.Key_B and event.modifiers() in (none, shift)

@@ -9,6 +9,7 @@ from math import isfinite
 from PySide6.QtCore import QEvent, QPoint, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
+    QContextMenuEvent,
     QFocusEvent,
     QFontMetrics,
     QHelpEvent,
@@ -52,9 +53,15 @@ class ValueGrid(QAbstractScrollArea):
 
     Signals:
         chosen(int, int): row and column of the cell clicked or moved to.
+        menu_requested(int, int, QPoint): the menu of a cell is wanted at a place on the screen.
+        watch_requested(int, int): W on a cell; Shift+W, with -1 for the column, on its row.
+        stop_requested(int, int): B on a cell.
     """
 
     chosen = Signal(int, int)
+    menu_requested = Signal(int, int, QPoint)
+    watch_requested = Signal(int, int)
+    stop_requested = Signal(int, int)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -276,7 +283,9 @@ class ValueGrid(QAbstractScrollArea):
 
     def event(self, event: QEvent) -> bool:
         # While the keyboard is here, the arrows choose cells and do not step.
-        own = is_arrow(event) or (isinstance(event, QKeyEvent) and event.key() in ENDS)
+        own = is_arrow(event) or (
+            isinstance(event, QKeyEvent) and (event.key() in ENDS or _asks(event))
+        )
         if event.type() is QEvent.Type.ShortcutOverride and own:
             event.accept()
             return True
@@ -284,6 +293,9 @@ class ValueGrid(QAbstractScrollArea):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         view, layout = self._view, self._layout
+        if view is not None and layout is not None and _asks(event):
+            self._ask(view, event)
+            return
         if view is None or layout is None or not (is_arrow(event) or event.key() in ENDS):
             super().keyPressEvent(event)
             return
@@ -296,6 +308,27 @@ class ValueGrid(QAbstractScrollArea):
             target = layout.moved(view.row, view.column, down, right, view.rows)
         if target != (view.row, view.column):
             self.chosen.emit(*target)
+
+    def _ask(self, view: ValuesView, event: QKeyEvent) -> None:
+        if event.key() == Qt.Key.Key_B:
+            self.stop_requested.emit(view.row, view.column)
+        else:
+            row_only = bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier)
+            self.watch_requested.emit(view.row, -1 if row_only else view.column)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        view = self._view
+        if view is None or self._layout is None:
+            return
+        by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+        cell = (view.row, view.column) if by_key else self._cell_at(event.pos())
+        if cell is not None:
+            self.chosen.emit(*cell)
+            where = event.globalPos()
+            if by_key:
+                corner = self.cell_rect(*cell).bottomLeft()
+                where = self.viewport().mapToGlobal(corner)
+            self.menu_requested.emit(*cell, where)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         cell = self._cell_at(event.position().toPoint())
@@ -428,3 +461,11 @@ class ValueGrid(QAbstractScrollArea):
         self._name_metrics = QFontMetrics(self._names)
         self._number_metrics = QFontMetrics(self._style.font(Face.MONO_SMALL))
         self.updateGeometry()
+
+
+def _asks(event: QKeyEvent) -> bool:
+    """Whether a key asks for something to be done with the chosen cell: W, Shift+W, B."""
+    none, shift = Qt.KeyboardModifier.NoModifier, Qt.KeyboardModifier.ShiftModifier
+    return (event.key() == Qt.Key.Key_W and event.modifiers() in (none, shift)) or (
+        event.key() == Qt.Key.Key_B and event.modifiers() == none
+    )
