@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
 from decoder_gui.panels.base import Panel, Place, register
+from decoder_gui.stopping import CellActions
 from decoder_gui.view import View
 from decoder_gui.viewdata.arithmetic import short_name
 from decoder_gui.viewdata.numbers import format_value
@@ -82,6 +83,7 @@ class ValuesPanel(Panel):
         self._layout.setColumnStretch(0, 1)
         self.arithmetic.operands.followed.connect(self._follow)
         self.arithmetic.trail.followed.connect(context.trail.return_to)
+        self.cells = CellActions(self.grid, lambda: self.view, context)
         self.grid.chosen.connect(self._choose)
         self.mode.chosen.connect(self._set_mode)
         self.output.chosen.connect(self._set_output)
