@@ -227,7 +227,8 @@ def test_alt_left_goes_back_in_the_window(qtbot: QtBot, stories_context: AppCont
     window.resize(1440, 900)
     window.show()
     window.furnish(stories_context)
-    qtbot.waitExposed(window)
+    window.activateWindow()
+    assert QTest.qWaitForWindowActive(window)
     panel = window.findChild(ValuesPanel)
     assert panel is not None
     go(panel, 3, "logits")
