@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from decoder_gui.debugger.choosing import generate
+from decoder_gui.debugger.freed_memory import give_back, keep_freed_memory
 from decoder_gui.debugger.library import Preparing, prepare
 from decoder_gui.debugger.session import Session, Update
 from model.checkpoints import LoadedModel
@@ -53,7 +54,9 @@ class EngineRoom:
     """Owns the model and the session. Every method but the constructor runs in the worker."""
 
     def __init__(self) -> None:
+        keep_freed_memory()  # before there is a worker
         self._session: Session | None = None
+        self._swept = True  # whether what the last model left behind has been given back
 
     @property
     def session(self) -> Session:
@@ -67,7 +70,7 @@ class EngineRoom:
         """Open a model; the one in hand stays until the new one is ready."""
         ready = yield from prepare(spec, capacity)
         session = Session(ready.loaded, capacity=ready.capacity, seed=seed, faults=faults)
-        self._session = session
+        self._session, self._swept = session, False
         yield Opened(ready.loaded, session.cache.capacity, faults, spec, ready.remark)
 
     def rebuild(
@@ -97,6 +100,7 @@ class EngineRoom:
 
     def prefill(self, token_ids: Sequence[int], seed: int) -> Iterator[RoomUpdate]:
         """A new prompt, from the seed."""
+        self._sweep()
         self.session.seed = seed
         yield from self.session.prefill(token_ids)
 
@@ -109,6 +113,7 @@ class EngineRoom:
         self, token_ids: Sequence[int], seed: int, config: SamplingConfig, tokens: int
     ) -> Iterator[RoomUpdate]:
         """A new prompt and then tokens chosen by the sampler, ``tokens`` in all."""
+        self._sweep()
         self.session.seed = seed
         yield from generate(self.session, token_ids, config, tokens)
 
@@ -140,3 +145,9 @@ class EngineRoom:
         )
         for result in run_checks(subject, names):
             yield Checked(result)
+
+    def _sweep(self) -> None:
+        """Once after a model was opened: the one before it has been let go by now."""
+        if not self._swept:
+            self._swept = True
+            give_back()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from decoder_gui.debugger.freed_memory import keep_freed_memory
 from model.checkpoints import LoadedModel
 from model.costs import DecodeStats
 from model.engine import Array, Cache, Engine
@@ -79,6 +80,7 @@ class Session:
         faults: frozenset[str] = frozenset(),
         budget: int = TRACE_BUDGET,
     ) -> None:
+        keep_freed_memory()
         self.loaded = loaded
         self.engine: Engine = apply_faults(loaded.engine, faults)
         self.cache: Cache = self.engine.new_cache(capacity)
