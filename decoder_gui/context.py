@@ -13,7 +13,8 @@ from PySide6.QtCore import QObject
 from decoder_gui.ahead import Again, Ahead
 from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
-from decoder_gui.commands.base import Commands, Listener
+from decoder_gui.commands.base import Commands, Listener, Told
+from decoder_gui.commands.stops import Stops
 from decoder_gui.context_travel import ContextTravel
 from decoder_gui.debugger.choosing import draw_many
 from decoder_gui.debugger.cursor import Cursor, advance, clamped, last
@@ -57,7 +58,8 @@ class AppContext(ContextTravel):
         self._checking = CheckSchedule(self)
         self._checking.due.connect(self._begin_checks)
         self._checking.verdicts.connect(self._show_verdicts)
-        self._groups: tuple[Commands, ...] = ()
+        self.stops = Stops(self)
+        self._groups: tuple[Commands, ...] = (self.stops,)
 
     @property
     def checks_pending(self) -> bool:
@@ -68,6 +70,37 @@ class AppContext(ContextTravel):
     def idle(self) -> bool:
         """Whether the worker has nothing to do and nothing more to tell."""
         return self._link.idle
+
+    @property
+    def stepping(self) -> bool:
+        """Whether a job on the session has not ended."""
+        return self._runs > 0
+
+    @property
+    def breakpoints(self) -> frozenset[Cursor]:
+        """The events that have a breakpoint of their own."""
+        return self.stops.events
+
+    def toggle_breakpoint(self, cursor: Cursor | None = None) -> None:
+        """Set or clear a breakpoint at an event, the one in hand by default."""
+        self.stops.toggle_event(cursor)
+
+    def run(self, direction: int = 1) -> None:
+        """To the nearest breakpoint in a direction; see :meth:`Stops.run`."""
+        self.stops.run(direction)
+
+    def run_session(
+        self,
+        text: str,
+        job: Callable[[], Iterator[object]],
+        where: Callable[[], Cursor | None],
+    ) -> None:
+        """Run a job that lets the session go on; what it yields is taken into the trace.
+
+        Afterwards, however it ended, the cursor goes to ``where()``; None leaves it.
+        """
+        self._arrive(where)
+        self._submit(RUN, text, job)
 
     @property
     def room(self) -> EngineRoom:
@@ -431,6 +464,9 @@ class AppContext(ContextTravel):
                 self.checks = (*(c for c in self.checks if c.name != result.name), result)
                 self._checking.arrived()
                 return Change(0)
+            case Told(heard, what):
+                heard(what)
+                return Change(0)
             case StepBegan() | StepEnded() | Event() | BlockReplayed():
                 if self.run_state is not None:
                     self.run_state.apply(update)
@@ -452,7 +488,6 @@ class AppContext(ContextTravel):
         if changed:
             self.selection = Selection()
             self.prompt_ids = ()
-            self.breakpoints = frozenset()
         remarks = [opened.remark, *opened.loaded.warnings] if opened.spec else []
         if any(remarks):
             self.remarked.emit(" ".join(sentence(remark) for remark in remarks if remark))

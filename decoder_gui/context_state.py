@@ -48,7 +48,6 @@ class ContextState(QObject):
         self.faults: frozenset[str] = frozenset()
         self.checks: tuple[CheckResult, ...] = ()
         self.busy: Busy | None = None
-        self.breakpoints: frozenset[Cursor] = frozenset()
         self.prompt = ""
         self.prompt_ids: tuple[int, ...] = ()
         self.displayed = 40  # candidates listed; never changes what is drawn

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject
 
 from decoder_gui.change import Change
 from decoder_gui.context_state import ContextState
-from decoder_gui.debugger.cursor import Cursor, Granularity, advance, first, last, run_until
+from decoder_gui.debugger.cursor import Cursor, Granularity, advance, first, last
 from decoder_gui.player import Player
 from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.style import Style
@@ -70,29 +70,6 @@ class ContextTravel(ContextState):
     def set_granularity(self, granularity: Granularity) -> None:
         if granularity is not self.granularity:
             self.granularity = granularity
-            self._tell(Change.BUSY)
-
-    def run(self, direction: int = 1) -> None:
-        """To the nearest breakpoint in a direction, or to the end of what is recorded."""
-        if self.trace is None or self.cursor is None:
-            return
-        found = run_until(self.trace, self.cursor, direction, lambda here: here in self.breakpoints)
-        if found is not None:
-            self._place(found)
-            self.notice.emit("Stopped at a breakpoint.")
-            return
-        end = last(self.trace) if direction > 0 else first(self.trace)
-        self.notice.emit(
-            "No breakpoint further on: this is the "
-            + ("end of the recording." if direction > 0 else "beginning.")
-        )
-        self._place(end)
-
-    def toggle_breakpoint(self, cursor: Cursor | None = None) -> None:
-        """Set or clear a breakpoint at an event, the one in hand by default."""
-        where = self.cursor if cursor is None else cursor
-        if where is not None:
-            self.breakpoints = self.breakpoints ^ {where}
             self._tell(Change.BUSY)
 
     def toggle_play(self) -> None:

@@ -84,12 +84,26 @@ class NotEnoughMemory(CheckpointError):
     """A model that the memory at hand cannot hold; the message states what it needs."""
 
 
+class NoWeights(DecoderError, RuntimeError):
+    """Something to compute was asked of a capture, which is a recording."""
+
+    def __init__(self, detail: str = "nothing further can be computed") -> None:
+        super().__init__(f"a capture holds no weights: {detail}")
+
+
 class FaultNotPossible(DecoderError, ValueError):
     """A deliberate fault that this engine cannot have; the message says why."""
 
 
 class EditNotPossible(DecoderError, ValueError):
     """A change of an activation that this engine cannot make; the message says why."""
+
+
+class InvalidLearningRate(DecoderError, ValueError):
+    """A step length of gradient descent that is not a positive finite number."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__(f"a learning rate must be a finite number above 0, not {rate:g}")
 
 
 def sentence(words: object) -> str:

@@ -1,4 +1,4 @@
-"""A GPT-2 decoder in plain loops: the definition, and the oracle for the NumPy engine.
+"""A pre-norm decoder in plain loops: the definition, and the oracle for the NumPy engine.
 
 Standard library only, float64, one sequence, no cache. Generating with it recomputes the whole
 prefix for every token, which is cubic in the length of the text; that is the cost that a key-value
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
 from model.errors import ContextOverflow, EmptyPrompt, ShapeMismatch, UnknownToken
@@ -22,9 +22,49 @@ from model.shape import ModelShape
 Vector = list[float]
 Matrix = list[Vector]
 
+# (vectors, gain, shift, epsilon) -> the normed vectors
+Norm = Callable[[Matrix, Vector, Vector | None, float], Matrix]
+
 # Called with a canonical name and the nested lists of that operation, axes as published but without
 # the batch axis. ``some_dict.__setitem__`` is one.
 Recorder = Callable[[str, list[Vector] | list[Matrix]], None]
+
+
+def layer_norm(vectors: Matrix, gain: Vector, shift: Vector | None, epsilon: float) -> Matrix:
+    """Each vector to mean 0 and variance 1 over its coordinates, then times gain plus shift."""
+    shifts = shift or [0.0] * len(gain)
+    normed = []
+    for vector in vectors:
+        mean = math.fsum(vector) / len(vector)
+        variance = math.fsum((value - mean) ** 2 for value in vector) / len(vector)
+        deviation = math.sqrt(variance + epsilon)
+        normed.append(
+            [
+                (value - mean) / deviation * g + s
+                for value, g, s in zip(vector, gain, shifts, strict=True)
+            ]
+        )
+    return normed
+
+
+def rms_norm(vectors: Matrix, gain: Vector, _shift: Vector | None, epsilon: float) -> Matrix:
+    """Each vector over the root of its mean square, then times gain; it has no shift."""
+    normed = []
+    for vector in vectors:
+        root = math.sqrt(math.fsum(value * value for value in vector) / len(vector) + epsilon)
+        normed.append([value / root * g for value, g in zip(vector, gain, strict=True)])
+    return normed
+
+
+def gelu(value: float) -> float:
+    """The tanh form of the Gaussian error linear unit, as GPT-2 has it."""
+    inner = math.sqrt(2.0 / math.pi) * (value + 0.044715 * value * value * value)
+    return 0.5 * value * (1.0 + math.tanh(inner))
+
+
+def relu(value: float) -> float:
+    """The number itself, or 0 where it is negative."""
+    return max(value, 0.0)
 
 
 @dataclass(frozen=True)
@@ -32,28 +72,29 @@ class PlainBlock:
     """Weights of one block; d is model_dim, q is heads x head_dim, k is kv_heads x head_dim."""
 
     ln1_gain: Vector  # (d)
-    ln1_shift: Vector  # (d)
+    ln1_shift: Vector | None  # (d); None in an RMSNorm
     wq: Matrix  # (d, q)
-    bq: Vector  # (q)
+    bq: Vector | None  # (q)
     wk: Matrix  # (d, k)
-    bk: Vector  # (k)
+    bk: Vector | None  # (k)
     wv: Matrix  # (d, k)
-    bv: Vector  # (k)
+    bv: Vector | None  # (k)
     wo: Matrix  # (q, d)
-    bo: Vector  # (d)
+    bo: Vector | None  # (d)
     ln2_gain: Vector  # (d)
-    ln2_shift: Vector  # (d)
+    ln2_shift: Vector | None  # (d); None in an RMSNorm
     w_up: Matrix  # (d, mlp_dim)
-    b_up: Vector  # (mlp_dim)
+    b_up: Vector | None  # (mlp_dim)
     w_down: Matrix  # (mlp_dim, d)
-    b_down: Vector  # (d)
+    b_down: Vector | None  # (d)
 
 
 @dataclass(frozen=True)
 class PlainWeights:
     """All weights of a decoder.
 
-    ``unembedding`` None ties it to the embedding. ``epsilon`` belongs to every LayerNorm.
+    ``unembedding`` None ties it to the embedding. ``epsilon`` belongs to every norm; ``norm`` and
+    ``bend``, the activation, are GPT-2's unless others are given.
 
     Raises:
         ShapeMismatch: tables or blocks that do not fit the shape.
@@ -64,10 +105,12 @@ class PlainWeights:
     position: Matrix = field(repr=False)  # (context_length, d)
     blocks: tuple[PlainBlock, ...] = field(repr=False)
     final_gain: Vector = field(repr=False)  # (d)
-    final_shift: Vector = field(repr=False)  # (d)
+    final_shift: Vector | None = field(repr=False)  # (d)
     unembedding: Matrix | None = field(default=None, repr=False)  # (d, vocabulary)
     unembedding_bias: Vector | None = field(default=None, repr=False)  # (vocabulary)
     epsilon: float = 1e-5
+    norm: Norm = field(default=layer_norm, repr=False)
+    bend: Callable[[float], float] = field(default=gelu, repr=False)
 
     def __post_init__(self) -> None:
         for what, rows, wanted in (
@@ -111,28 +154,6 @@ def linear(vectors: Matrix, matrix: Matrix, bias: Vector | None) -> Matrix:
         [dot(vector, column) + b for column, b in zip(columns, shift, strict=True)]
         for vector in vectors
     ]
-
-
-def layer_norm(vectors: Matrix, gain: Vector, shift: Vector, epsilon: float) -> Matrix:
-    """Each vector to mean 0 and variance 1 over its coordinates, then times gain plus shift."""
-    normed = []
-    for vector in vectors:
-        mean = math.fsum(vector) / len(vector)
-        variance = math.fsum((value - mean) ** 2 for value in vector) / len(vector)
-        deviation = math.sqrt(variance + epsilon)
-        normed.append(
-            [
-                (value - mean) / deviation * g + s
-                for value, g, s in zip(vector, gain, shift, strict=True)
-            ]
-        )
-    return normed
-
-
-def gelu(value: float) -> float:
-    """The tanh form of the Gaussian error linear unit, as GPT-2 has it."""
-    inner = math.sqrt(2.0 / math.pi) * (value + 0.044715 * value * value * value)
-    return 0.5 * value * (1.0 + math.tanh(inner))
 
 
 def heads_of(vectors: Matrix, heads: int, head_dim: int) -> list[Matrix]:
@@ -197,18 +218,18 @@ def run_block(
 ) -> Matrix:
     """One pre-norm block on the residual stream (pos, d): attention, then the MLP, both added."""
     record(f"{prefix}.resid_pre", residual)
-    normed = layer_norm(residual, block.ln1_gain, block.ln1_shift, weights.epsilon)
+    normed = weights.norm(residual, block.ln1_gain, block.ln1_shift, weights.epsilon)
     record(f"{prefix}.ln1", normed)
     update = attention(normed, block, weights.shape, prefix, record)
     record(f"{prefix}.attn.out", update)
     residual = add(residual, update)
     record(f"{prefix}.resid_mid", residual)
 
-    normed = layer_norm(residual, block.ln2_gain, block.ln2_shift, weights.epsilon)
+    normed = weights.norm(residual, block.ln2_gain, block.ln2_shift, weights.epsilon)
     record(f"{prefix}.ln2", normed)
     hidden = linear(normed, block.w_up, block.b_up)
     record(f"{prefix}.mlp.pre", hidden)
-    active = [[gelu(value) for value in row] for row in hidden]
+    active = [[weights.bend(value) for value in row] for row in hidden]
     record(f"{prefix}.mlp.post", active)
     update = linear(active, block.w_down, block.b_down)
     record(f"{prefix}.mlp.out", update)
@@ -230,6 +251,19 @@ def forward(
         ContextOverflow: more tokens than positions.
         UnknownToken: an id outside the vocabulary.
     """
+    passing = walk(token_ids, weights, record)
+    while True:
+        try:
+            next(passing)
+        except StopIteration as end:
+            logits: list[Vector] = end.value
+            return logits
+
+
+def walk(
+    token_ids: Sequence[int], weights: PlainWeights, record: Recorder = _discard
+) -> Generator[int, None, list[Vector]]:
+    """:func:`forward` as a generator that can be left after each block, whose index it yields."""
     shape = weights.shape
     if not token_ids:
         raise EmptyPrompt
@@ -246,7 +280,8 @@ def forward(
     residual = add(embedded, placed)
     for layer, block in enumerate(weights.blocks):
         residual = run_block(residual, block, weights, f"blocks.{layer}", record)
-    final = layer_norm(residual, weights.final_gain, weights.final_shift, weights.epsilon)
+        yield layer
+    final = weights.norm(residual, weights.final_gain, weights.final_shift, weights.epsilon)
     record("ln_final", final)
     unembedding = weights.unembedding
     if unembedding is None:  # tied: (vocabulary, d) turned into (d, vocabulary)

@@ -26,6 +26,14 @@ class Listener:
     ended: Callable[[Ended], None] = _nothing
 
 
+@dataclass(frozen=True)
+class Told:
+    """Something in a job on the session that a group of commands wants to hear of itself."""
+
+    heard: Callable[[object], None]
+    what: object
+
+
 class Commands:
     """Commands about one subject, and the state that they change.
 

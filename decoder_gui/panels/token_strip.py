@@ -26,7 +26,14 @@ class TokenStripPanel(Panel):
     panel_id = "token_strip"
     title = "Tokens"
     place = Place.STRIP
-    wants = Change.ALL & ~Change.BUSY
+    wants = (
+        Change.TRACE
+        | Change.CURSOR
+        | Change.SELECTION
+        | Change.CHECKS
+        | Change.STYLE
+        | Change.MODEL
+    )
 
     chip_clicked = Signal(str)
 

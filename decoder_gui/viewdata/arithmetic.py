@@ -33,7 +33,7 @@ from model.operations import Kind, Operation
 from model.trace import Presence, Step
 
 SPELLED_DIGITS = 6
-FIRST_TERMS, LARGEST_TERMS = 2, 2
+
 __all__ = [
     "Bench",
     "Cell",
@@ -246,28 +246,11 @@ class Bench:
         return " + ".join(self.factor(term) for term in terms)
 
     def products(self, left: Doubles, right: Doubles) -> str:
-        """All products of a dot product, or the first and the largest few with the count."""
-        pairs = (
-            [
-                f"{self.factor(a)}×{self.factor(b)}"
-                for a, b in zip(left.tolist(), right.tolist(), strict=True)
-            ]
-            if self.spelled
-            else []
+        """All products of a dot product: for the model whose numbers are all written out."""
+        return " + ".join(
+            f"{self.factor(a)}×{self.factor(b)}"
+            for a, b in zip(left.tolist(), right.tolist(), strict=True)
         )
-        if self.spelled:
-            return " + ".join(pairs)
-
-        def term(i: int) -> str:
-            return f"{self.factor(float(left[i]))}×{self.factor(float(right[i]))}"
-
-        terms = left * right
-        if terms.size <= FIRST_TERMS + LARGEST_TERMS:
-            return " + ".join(term(i) for i in range(terms.size))
-        largest = np.argsort(-np.abs(np.nan_to_num(terms)), kind="stable")[:LARGEST_TERMS]
-        shown = ", ".join(f"[{i}] {term(i)} = {self.number(float(terms[i]))}" for i in largest)
-        first = " + ".join(term(i) for i in range(FIRST_TERMS))
-        return f"{first} + … ({terms.size:,} products; largest {shown})"
 
     def step_of(self, position: int) -> Step:
         """The step that computed a position."""

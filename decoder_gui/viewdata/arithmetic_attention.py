@@ -40,8 +40,8 @@ def score(bench: Bench, cell: Cell) -> Worked:
     total, size = dot(q, k)
     root = math.sqrt(q.size)
     result = total / root
-    products = bench.products(q, k)
     if bench.spelled:
+        products = bench.products(q, k)
         lines: tuple[str, ...] = (
             f"score[{key}] = q·k[{key}] / √{q.size} = ({products}) / {number(root)} = "
             f"{number(total)} / {number(root)} = {number(result)}",
@@ -50,7 +50,6 @@ def score(bench: Bench, cell: Cell) -> Worked:
         lines = (
             f"score[{key}] = q·k[{key}] / √{q.size} = {number(total)} / {number(root)} = "
             f"{number(result)}",
-            f"q·k[{key}] = {products}",
         )
 
     def factors(i: int) -> tuple[Operand, ...]:
@@ -132,21 +131,12 @@ def mixed_value(bench: Bench, cell: Cell) -> Worked:
         )
 
     sums = (Sum(f"weight × v[:, {cell.column}]", weights[seen] * values, factors),)
-    i, number, factor = cell.column, bench.number, bench.factor
+    i, number = cell.column, bench.number
     head_text = f"z[{i}] = Σ weight[key] × v[key][{i}] = "
     if bench.spelled:
         products = bench.products(weights[seen], values)
         return Worked((f"{head_text}{products} = {number(total)}",), total, bound, (), sums)
-    order = np.argsort(-np.abs(np.nan_to_num(weights[seen] * values)), kind="stable")[:3]
-    pieces = bench.moment.pieces
-    largest = " + ".join(
-        f"{factor(float(weights[seen[j]]))}×{factor(float(values[j]))} "
-        f"(key {seen[j]} {pieces[seen[j]].text})"
-        for j in order
-    )
-    rest = f" + … ({plural(seen.size, 'product')})" if seen.size > order.size else ""
-    lines = (head_text + number(total), f"Σ = {largest}{rest}")
-    return Worked(lines, total, bound, (), sums)
+    return Worked((head_text + number(total),), total, bound, (), sums)
 
 
 @derives("cache")

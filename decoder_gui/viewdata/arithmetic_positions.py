@@ -215,14 +215,12 @@ def matrix_column(bench: Bench, cell: Cell) -> Worked:
         return recorded(place, vector[at], cell), entry
 
     sums = (Sum(f"{read}·{name}[:, {i}]", vector * column, factors),)
-    products = bench.products(vector, column)
     if offset is None:
         bound = bench.rounding.gamma(vector.size) * size
         head = f"{symbol}{where} = Σ {read}·{name}[:, {i}] = "
-        if bench.spelled:
-            line = f"{head}{products} = {bench.number(total)}"
-            return Worked((line,), total, bound, (), sums)
-        return Worked((head + bench.number(total), f"Σ = {products}"), total, bound, (), sums)
+        products = f"{bench.products(vector, column)} = " if bench.spelled else ""
+        line = f"{head}{products}{bench.number(total)}"
+        return Worked((line,), total, bound, (), sums)
     added = float(offset[i])
     result = total + added
     text = (
@@ -232,7 +230,8 @@ def matrix_column(bench: Bench, cell: Cell) -> Worked:
     at_bias = (i,) if cell.head is None else (cell.head, i)
     given = Operand(f"b[{', '.join(map(str, at_bias))}]", added, Parameter(prefix + bias, at_bias))
     bound = bench.rounding.gamma(vector.size + 1) * (size + abs(added))
-    return Worked((text, f"Σ = {products}"), result, bound, (given,), sums)
+    more = (f"Σ = {bench.products(vector, column)}",) if bench.spelled else ()
+    return Worked((text, *more), result, bound, (given,), sums)
 
 
 def _learned(bench: Bench, cell: Cell, which: str, symbol: str) -> tuple[Operand, ...]:

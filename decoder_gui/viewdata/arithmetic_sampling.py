@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,12 +11,12 @@ from decoder_gui.viewdata.arithmetic import Bench, Cell, NoArithmetic, Worked, d
 from decoder_gui.viewdata.numbers import plural
 from decoder_gui.viewdata.operands import Constant, Operand, Sum
 from decoder_gui.viewdata.rounding import DOUBLE, FUNCTION_ROUNDINGS
+from model.engine import Array
 from model.sampling import Distribution, distribution_from
 
 
-def _shares(bench: Bench, cell: Cell, temperature: float, symbol: str) -> Worked:
+def _shares(bench: Bench, cell: Cell, logits: Array, temperature: float, symbol: str) -> Worked:
     """A softmax of logits / temperature."""
-    logits = bench.row("logits", cell.position)
     number, factor, i = bench.number, bench.factor, cell.column
     peak, own = float(logits.max()), float(logits[i])
     powers = np.exp((logits - peak) / temperature)
@@ -36,8 +37,10 @@ def _shares(bench: Bench, cell: Cell, temperature: float, symbol: str) -> Worked
     else:
         lines.append(f"Σ over {plural(logits.size, 'logit')}, the largest {number(peak)}")
 
+    written = bench.row("logits", cell.position)  # before any penalty
+
     def logit_of(token: int) -> tuple[Operand, ...]:
-        return (recorded(Cell("logits", cell.position, None, token), logits[token], cell),)
+        return (recorded(Cell("logits", cell.position, None, token), written[token], cell),)
 
     # In float64 whatever the engine: a difference, its division, exp, the sum and the quotient.
     apart = np.where(powers > 0, peak - logits, 0.0)
@@ -59,27 +62,40 @@ def _shares(bench: Bench, cell: Cell, temperature: float, symbol: str) -> Worked
 @derives("raw")
 def raw(bench: Bench, cell: Cell) -> Worked:
     """The softmax of the logits as they are."""
-    return _shares(bench, cell, 1.0, "raw")
+    return _shares(bench, cell, bench.row("logits", cell.position), 1.0, "raw")
 
 
 @derives("tempered")
 def tempered(bench: Bench, cell: Cell) -> Worked:
     """The softmax of logits divided by the temperature; 0 puts everything on the best one."""
-    temperature = _distribution(bench).config.temperature
-    if temperature > 0:
-        return _shares(bench, cell, temperature, "tempered")
-    logits = bench.row("logits", cell.position)
-    best = int(logits.argmax())
-    result = 1.0 if cell.column == best else 0.0
-    text = (
-        f"tempered[{cell.column}] = {result:g}: at temperature 0 the highest logit, that of "
-        f"token {best}, is taken"
+    shown, i, number = _distribution(bench), cell.column, bench.number
+    logits, penalty = shown.penalised.logits, shown.config.repetition_penalty
+    if shown.config.temperature > 0:
+        worked = _shares(bench, cell, logits, shown.config.temperature, "tempered")
+    else:
+        best = shown.penalised.best
+        result = 1.0 if i == best else 0.0
+        text = (
+            f"tempered[{i}] = {result:g}: at temperature 0 the highest logit, that of token "
+            f"{best}, is taken"
+        )
+        written = bench.row("logits", cell.position)
+        operands = tuple(
+            recorded(Cell("logits", cell.position, None, token), written[token], cell)
+            for token in dict.fromkeys((i, best))
+        )
+        worked = Worked((text,), result, 0.0, operands)
+    if penalty == 1.0:
+        return worked
+    before, after = float(shown.ranking.logits[i]), float(logits[i])
+    sign = "/" if before > 0 else "×"
+    line = (
+        f"l[{i}] = {number(before)} {sign} {penalty:g} = {number(after)}: the token has occurred"
+        if before != after
+        else f"l[{i}] = {number(after)}: the repetition penalty {penalty:g} does not move it"
     )
-    operands = tuple(
-        recorded(Cell("logits", cell.position, None, token), logits[token], cell)
-        for token in dict.fromkeys((cell.column, best))
-    )
-    return Worked((text,), result, 0.0, operands)
+    given = Operand("penalty", penalty, Constant("the repetition penalty, a setting"))
+    return replace(worked, lines=(*worked.lines, line), operands=(*worked.operands, given))
 
 
 @derives("final")
@@ -87,7 +103,8 @@ def final(bench: Bench, cell: Cell) -> Worked:
     """The tempered probability over the mass that was kept, or 0 where a stage cut the token."""
     shown, i, number = _distribution(bench), cell.column, bench.number
     if shown.config != bench.moment.sampling:  # a fault of the sampler
-        shown = distribution_from(shown.ranking, bench.moment.sampling)
+        before = bench.moment.trace.token_ids[: cell.position + 1]
+        shown = distribution_from(shown.ranking, bench.moment.sampling, before)
     tempered, kept = shown.tempered, shown.kept
 
     def share_of(token: int) -> tuple[Operand, ...]:

@@ -337,10 +337,13 @@ def _read_arithmetic(scene: Scene, view: ValuesView, row: Array) -> None:
         written = " = ".join(worked.lines[0].split(" = ")[-2:])
         operands = (Held(each, ours.size) for each in ours.operands)
         ledger.line(f"{what}, its operands", written, *operands, worked.result)
-    if view.disagreement:
-        difference = abs(worked.result - recorded)
-        apart = (difference,) if math.isfinite(difference) else ()
-        ledger.line(f"{what}, the difference", view.disagreement, recorded, *apart)
+    compared = [worked.result, recorded]
+    if math.isfinite(worked.difference) and worked.difference:
+        compared.append(worked.difference)
+        if not worked.agrees:
+            compared.append(worked.tolerance)
+    ledger.line(f"{what}, compared", view.verdict, *compared)
+    ledger.same(f"{what}, an alarm", bool(view.disagreement), not worked.agrees)
 
 
 @dataclass(frozen=True)

@@ -235,18 +235,19 @@ class ValuesView:
         return self.derivation.lines
 
     @property
+    def verdict(self) -> str:
+        """The number worked out, the recorded one and what their difference means."""
+        words = "" if self.derivation is None else self.derivation.verdict
+        return f"{words[:1].upper()}{words[1:]}." if words else ""
+
+    @property
     def disagreement(self) -> str:
         """In words that the arithmetic does not give the recorded number, or an empty string."""
-        worked = self.derivation
-        if worked is None or worked.agrees:
+        if self.derivation is None or self.derivation.agrees:
             return ""
-        difference = abs(worked.result - worked.recorded)
-        words = f"Recorded: {format_value(worked.recorded, self.digits)}"
-        if math.isfinite(difference):
-            words += f", a difference of {format_value(difference, self.digits)}"
         if self.faults:
-            return f"{words}. Switched on: {', '.join(self.faults)}."
-        return f"{words}, more than rounding explains."
+            return f"{self.verdict} Switched on: {', '.join(self.faults)}."
+        return f"{self.verdict} This operation did something else than its formula says."
 
 
 def build_values(moment: Moment, output: str = "", axis: str = "") -> ValuesView | None:
@@ -263,6 +264,10 @@ def build_values(moment: Moment, output: str = "", axis: str = "") -> ValuesView
         return None
     outputs = tuple((name, _word(name)) for name in _output_names(operation))
     names = [name for name, _ in outputs]
+    # What was chosen in one panel, or travelled to, is so in all; then what this one would like.
+    pointed = moment.selection.array
+    if pointed in names:
+        output, axis = pointed, _axis(short_name(pointed))
     fitting = [name for name in names if output in (name, short_name(name))]
     chosen = fitting[0] if fitting else _main(operation, names)
     array, message, missing = _find(moment, step, chosen)

@@ -148,11 +148,15 @@ class Family(Protocol):
 
 @dataclass(frozen=True)
 class Format:
-    """A way to store a model: whether a path is one, and how it is opened."""
+    """A way to store a model: whether a path is one, and how it is opened.
+
+    One that is ``narrow`` recognises some files of another format, so it is asked first.
+    """
 
     name: str
     recognises: Callable[[Path], bool]
     open: Callable[[Path], Opening]
+    narrow: bool = False
 
 
 _families: dict[str, Family] = {}
@@ -223,7 +227,7 @@ def opening(path: str | Path) -> Opening:
         raise CheckpointError(f"{place}: there is no such file or folder")
     if not (place.is_dir() or place.is_file()):
         raise CheckpointError(f"{place}: neither a file nor a folder")  # a pipe would never answer
-    for format_ in _formats.values():
+    for format_ in sorted(_formats.values(), key=lambda format_: not format_.narrow):
         if format_.recognises(place):
             try:
                 return (yield from format_.open(place))

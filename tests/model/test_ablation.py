@@ -19,11 +19,11 @@ from model.engine import Array, Engine, TokenIds
 from model.errors import EditNotPossible
 from model.faults import apply_faults
 from model.plain import forward as plain_forward
+from model.plain_model import plain_weights
 from model.random_model import llama_blueprint, random_decoder
 from model.shape import ModelShape
 from model.tiny_engine import TinyEngine
 from model.wiring import Wiring
-from tests.model.plain_weights import plain_weights
 
 ODD = ModelShape(
     depth=3,

@@ -22,11 +22,11 @@ from model.errors import (
     UnknownToken,
 )
 from model.plain import forward as plain_forward
+from model.plain_model import plain_weights
 from model.random_model import gpt2_small_shape, llama_blueprint, random_decoder
 from model.shape import ModelShape
 from model.tiny_engine import TinyEngine
 from model.wiring import SOUND, Wiring
-from tests.model.plain_weights import plain_weights
 
 # Three heads of 5 in a width of 12, so that nothing may take d_head for d_model / heads.
 ODD = ModelShape(

@@ -1,0 +1,111 @@
+"""A session that plays a recording: the steps are those of the capture, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NoReturn
+
+from decoder_gui.debugger.session import Session, StepBegan, StepEnded, Update, peek
+from model.captured_engine import CapturedEngine
+from model.checkpoints import LoadedModel
+from model.checks.core import as_batch
+from model.engine import Array
+from model.errors import NoWeights
+from model.trace import Checkpoint, Event, Phase, Step
+
+OWN_DRAWS = "no draws were recorded, so the numbers held for choosing tokens are this program's own"
+
+
+class CapturedSession(Session):
+    """Plays the steps of a capture; whatever would compute something is refused in words.
+
+    Attributes:
+        draws_recorded: whether each step but the last has the number that chose its token.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        *,
+        capacity: int | None = None,
+        seed: int | None = None,
+        faults: frozenset[str] = frozenset(),
+    ) -> None:
+        if faults:
+            raise NoWeights("no fault can be switched on in it")
+        super().__init__(loaded, capacity=capacity, seed=seed)
+        assert isinstance(loaded.engine, CapturedEngine)
+        self._capture = loaded.engine.capture
+
+    @property
+    def draws_recorded(self) -> bool:
+        return all(step.draw is not None for step in self._capture.steps[:-1])
+
+    def play(self) -> Iterator[Update]:
+        """All recorded steps, from the first."""
+        super().rewind(0)
+        engine = self.engine
+        for index, recorded in enumerate(self._capture.steps):
+            uniform, after = peek(self._state)
+            step = Step(
+                index=index,
+                phase=Phase(recorded.phase),
+                first=recorded.first,
+                token_ids=recorded.token_ids,
+                checkpoint=Checkpoint(recorded.first, self._state),
+                uniform=uniform if recorded.draw is None else recorded.draw,
+            )
+            yield StepBegan(step)
+            for activations in engine.walk(as_batch(recorded.token_ids), self.cache):
+                yield Event(index, activations.operation, activations.arrays)
+            yield Event(index, len(engine.operations) - 1, {})
+            self._state = after
+            self._steps.append(step)
+            self._recorded.append(0)
+            self._count(step)
+            yield StepEnded(index)
+
+    def prefill(self, token_ids: Sequence[int]) -> Iterator[Update]:
+        """The recorded run, if it began with these tokens.
+
+        Raises:
+            NoWeights: it did not.
+        """
+        if tuple(token_ids) != self._capture.steps[0].token_ids:
+            raise NoWeights("another prompt cannot be run")
+        yield from self.play()
+
+    def repeat(self, steps: Sequence[Step]) -> Iterator[Update]:
+        """The recorded run."""
+        yield from self.play()
+
+    def decode(self, token_id: int, *, drawn: bool) -> Iterator[Update]:
+        """Refused: there is nothing to compute with."""
+        raise NoWeights
+
+    def redraw(self) -> NoReturn:
+        """Refused: the draws are those of the recording."""
+        raise NoWeights("another draw would need another step")
+
+    def replay(self, step: Step, layer: int, resid_pre: Array) -> Iterator[Update]:
+        """Refused: what was not recorded cannot be brought back."""
+        raise NoWeights(f"what was not recorded of block {layer} cannot be computed again")
+
+    def rewind(self, steps: int) -> None:
+        """Nothing: a recording stays whole."""
+
+
+def session_for(
+    loaded: LoadedModel,
+    *,
+    capacity: int | None = None,
+    seed: int | None = None,
+    faults: frozenset[str] = frozenset(),
+) -> Session:
+    """A session of a model, or of a capture.
+
+    Raises:
+        NoWeights: faults for a capture.
+    """
+    kind = CapturedSession if isinstance(loaded.engine, CapturedEngine) else Session
+    return kind(loaded, capacity=capacity, seed=seed, faults=faults)

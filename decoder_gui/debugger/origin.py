@@ -1,0 +1,238 @@
+"""Where a difference comes from: the operation whose inputs agree and whose result does not.
+
+The first operation past the tolerance need not be it. A small mistake may pass the tolerance only
+after it has grown, some operations on; and an operation that records nothing, the appending to the
+cache, shows in those that read what it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from decoder_gui.debugger.differences import Doubles, absolute, largest_finite
+from model.engine import Array
+from model.operations import Kind, Operation
+
+GAIN = 10.0  # how much a sound operation may enlarge a relative difference
+NOISE = 0.05  # share of the tolerance below which a difference is taken for rounding
+NOT_COMPARED = -1.0
+COLUMNS_TRIED = 64
+
+Rows = Callable[[str], tuple[Array, Array] | None]
+"""Name -> both arrays of an overlap, (head, pos, column) or (pos, column), laid over each other."""
+
+History = Callable[[str, bool], Array | None]
+"""(name, of the left run) -> rows of every position up to the overlap's end, (head, pos, d)."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """An operation that a difference was traced back to.
+
+    Attributes:
+        operation: index of the operation.
+        overlap: index of the first overlap where it shows above the rounding.
+        unrecorded: inputs that could not be compared, so that it may come from before.
+    """
+
+    operation: int
+    overlap: int
+    unrecorded: tuple[str, ...] = ()
+
+
+def trace_back(
+    operations: Sequence[Operation], grid: Doubles, first: tuple[int, int], tolerance: float
+) -> Traced:
+    """Follow a difference to the operation whose inputs agree.
+
+    Args:
+        operations: in the order of a pass.
+        grid: largest relative difference of each operation's results in each overlap,
+            (operation, overlap); :data:`NOT_COMPARED` where there is none.
+        first: (operation, overlap) of the first difference past the tolerance.
+    """
+    producers = {name: i for i, op in enumerate(operations) for name in op.outputs}
+    at, overlap = first
+    noise = NOISE * tolerance
+    while True:
+        operation = operations[at]
+        found = {
+            producers[name]: _input_difference(operation, name, grid, producers[name], overlap)
+            for name in operation.inputs
+            if name in producers
+        }
+        unrecorded = tuple(
+            name
+            for name in operation.inputs
+            if name not in producers or found[producers[name]] == NOT_COMPARED
+        )
+        before = max(found, key=lambda index: found[index], default=at)
+        size = grid[at, overlap]
+        # Two numbers differ by 2 at most, relative; NaN and infinity count as infinity here.
+        if before >= at or found[before] <= max(noise, min(size, 2.0) / GAIN):
+            break
+        at = before
+        if grid[at, overlap] <= noise:  # it is in rows of an earlier step
+            break
+    size = float(grid[at, : overlap + 1].max())
+    shows = np.flatnonzero(grid[at, : overlap + 1] > max(noise, min(size, tolerance) / GAIN))
+    return Traced(at, int(shows[0]) if shows.size else overlap, unrecorded)
+
+
+def _input_difference(
+    operation: Operation, name: str, grid: Doubles, producer: int, overlap: int
+) -> float:
+    """How far an input is apart: keys and values of attention are those of all steps so far."""
+    attended = operation.kind in (Kind.SCORES, Kind.MIX) and name == operation.inputs[-1]
+    seen = grid[producer, : overlap + 1] if attended else grid[producer, overlap : overlap + 1]
+    return float(seen.max())
+
+
+def cache_is_wrong(
+    operation: Operation,
+    rows: Rows,
+    history: History,
+    *,
+    first: int,
+    scale: float,
+    tolerance: float,
+) -> bool:
+    """Whether attention read other keys or values than those that were computed.
+
+    ``operation`` is the scores or the weighted values of the first overlap that differs, with
+    inputs that agree. Then either its arithmetic is wrong, or the rows that it read are.
+    """
+    if operation.kind is Kind.SCORES:
+        return _keys_are_wrong(operation, rows, history, first, scale, tolerance)
+    if operation.kind is Kind.MIX:
+        return _values_are_wrong(operation, rows, history, first, tolerance)
+    return False
+
+
+def _keys_are_wrong(
+    operation: Operation,
+    rows: Rows,
+    history: History,
+    first: int,
+    scale: float,
+    tolerance: float,
+) -> bool:
+    """A wrong mask or scale is the scores' own mistake; single columns that are off are not."""
+    pair = rows(operation.outputs[0])
+    if pair is None:
+        return False
+    left, right = (array.astype(np.float64) for array in pair)
+    size = max(largest_finite(left), largest_finite(right)) or 1.0
+    finite = np.isfinite(left) & np.isfinite(right)
+    wrong = finite & ~(absolute(left, right) <= tolerance * size)
+    if not wrong.any() or _proportional(left[finite], right[finite], tolerance * size):
+        return False
+    columns = wrong.any(axis=(0, 1))
+    if first > 0 and (finite.any(axis=(0, 1)) & ~columns).any():
+        return True
+    queries = rows(operation.inputs[0])
+    if queries is None:
+        return False
+    for side, scores in enumerate((left, right)):
+        keys = history(operation.inputs[-1], side == 0)
+        if keys is None:
+            continue
+        query = queries[side].astype(np.float64)
+        products = scale * query @ _shared(keys, query.shape[0]).swapaxes(1, 2)
+        nothing = np.zeros((*products.shape[:2], 1))
+        candidates = np.concatenate([products, nothing], axis=2)
+        if all(
+            _explained(scores, candidates, finite, column, tolerance * size)
+            for column in np.flatnonzero(columns)[:COLUMNS_TRIED]
+        ):
+            return True
+    return False
+
+
+def _proportional(left: Doubles, right: Doubles, allowed: float) -> bool:
+    """Whether all scores are off by one factor, which the scale is and no row of a cache."""
+    weight = float((left * left).sum())
+    if left.size < 2 or not weight:
+        return False
+    factor = float((left * right).sum()) / weight
+    bound = allowed * max(1.0, abs(factor))
+    return abs(factor) > 1e-3 and bool((np.abs(right - factor * left) <= bound).all())
+
+
+def _explained(
+    scores: Doubles, candidates: Doubles, finite: Array, column: int, allowed: float
+) -> bool:
+    """Whether a column is what the queries give with another row, or with a row of zeros."""
+    seen = finite[:, :, column]
+    own = scores[:, :, column, np.newaxis]
+    fits = np.abs(candidates - own)[seen].max(axis=0) <= allowed
+    if column < fits.size - 1:
+        if fits[column]:
+            return False  # it is the row that was computed: nothing is wrong on this side
+        fits[column] = False
+    return bool(fits.any())
+
+
+def _values_are_wrong(
+    operation: Operation, rows: Rows, history: History, first: int, tolerance: float
+) -> bool:
+    """Whether one row was another one, or those of this step were not there yet."""
+    mixed, weights = rows(operation.outputs[0]), rows(operation.inputs[0])
+    if mixed is None or weights is None:
+        return False
+    size = max(largest_finite(mixed[0]), largest_finite(mixed[1])) or 1.0
+    for side in range(2):
+        values = history(operation.inputs[-1], side == 0)
+        if values is None:
+            continue
+        result = mixed[side].astype(np.float64)
+        pattern = weights[side].astype(np.float64)
+        shared = _shared(values, pattern.shape[0])
+        count = min(pattern.shape[-1], shared.shape[1])
+        pattern, shared = pattern[..., :count], shared[:, :count]
+        sound = pattern @ shared
+        if (np.abs(result - sound) <= tolerance * size).all():
+            continue
+        if any(
+            (np.abs(result - (sound + change)) <= tolerance * size).all()
+            for change in _other_rows(pattern, shared, first)
+        ):
+            return True
+    return False
+
+
+def _other_rows(pattern: Doubles, values: Doubles, first: int) -> list[Doubles]:
+    """What the sum changes by when rows near the newest are missing or stand for one another."""
+    count = values.shape[1]
+    changes = [-pattern[..., first:] @ values[:, first:]]
+    near = range(max(0, min(first, count - 1) - 2), count)
+    near = near[-COLUMNS_TRIED // 8 :]
+    for column in near:
+        own = pattern[..., column : column + 1]
+        changes.append(-own @ values[:, column : column + 1])
+        changes.extend(
+            own @ (values[:, other : other + 1] - values[:, column : column + 1])
+            for other in near
+            if other != column
+        )
+        # A stale row: the newest overwrote the one before, and its own was never written.
+        if column + 1 < count:
+            after = pattern[..., column + 1 : column + 2]
+            changes.append(
+                own @ (values[:, column + 1 : column + 2] - values[:, column : column + 1])
+                - after @ values[:, column + 1 : column + 2]
+            )
+    return changes
+
+
+def _shared(rows: Array, heads: int) -> Doubles:
+    """(kv_head, pos, d) as (head, pos, d): shared heads repeated."""
+    return np.repeat(rows.astype(np.float64), heads // rows.shape[0], axis=0)
+
+
+def producers_of(operations: Sequence[Operation]) -> Mapping[str, int]:
+    """Array name -> index of the operation that records it."""
+    return {name: i for i, op in enumerate(operations) for name in op.outputs}
