@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from decoder_gui.view import View
+
 if TYPE_CHECKING:
     from model.sampling import SamplingConfig
 
-COMMANDS = ("trace", "check", "bench", "models")
+COMMANDS = ("trace", "check", "diff", "bench", "models")
 TINY_PROMPT = "The cat"
 STORY_PROMPT = "Once upon a time there was a little cat named Tom."
 
@@ -38,6 +40,7 @@ class RunOptions:
     top_k: int
     top_p: float
     min_p: float
+    repetition_penalty: float
     order: str
     context: int | None
     fault: str | None
@@ -63,6 +66,7 @@ class RunOptions:
             seed=self.seed,
             order=self.order,
             min_p=self.min_p,
+            repetition_penalty=self.repetition_penalty,
         )
 
 
@@ -75,6 +79,16 @@ class WindowOptions:
     projector: bool
     size: tuple[int, int] | None
     snapshot: Path | None
+    view: View = View.STEP
+
+
+@dataclass(frozen=True)
+class DiffOptions:
+    """What only a comparison takes; the run options are those of its left model."""
+
+    against: str
+    tolerance: float | None
+    full: bool
 
 
 @dataclass(frozen=True)
@@ -84,7 +98,9 @@ class Arguments:
     command: str
     run: RunOptions | None = None
     window: WindowOptions | None = None
+    diff: DiffOptions | None = None
     json: str | None = None
+    capture: Path | None = None
     shape: str = "stories"
     rounds: int | None = None
 
@@ -130,13 +146,25 @@ def parse(argv: Sequence[str]) -> Arguments:
         top_k=found.top_k,
         top_p=found.top_p,
         min_p=found.min_p,
+        repetition_penalty=found.repetition_penalty,
         order=found.order,
         context=found.context,
         fault=getattr(found, "fault", None),
     )
+    if command == "diff":
+        diff = DiffOptions(found.against, found.tolerance, found.full)
+        return Arguments(command, run, diff=diff, json=found.json)
     if command != "window":
-        return Arguments(command, run, json=found.json)
-    window = WindowOptions(found.at, found.theme, found.projector, found.size, found.snapshot)
+        capture = getattr(found, "capture", None)
+        return Arguments(command, run, json=found.json, capture=capture)
+    window = WindowOptions(
+        found.at,
+        found.theme,
+        found.projector,
+        found.size,
+        found.snapshot,
+        View[found.view.upper()],
+    )
     return Arguments(command, run, window)
 
 
@@ -144,7 +172,7 @@ def _window_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="decoder-gui",
         description="A visual debugger for decoder-only language models.",
-        epilog="Commands without a window: decoder-gui trace | check | bench | models, "
+        epilog="Commands without a window: decoder-gui trace | check | diff | bench | models, "
         "each with --help.",
     )
     parser.add_argument("--version", action=_Version, help="print the version and exit")
@@ -155,6 +183,13 @@ def _window_parser() -> argparse.ArgumentParser:
         type=_at,
         metavar="STEP[:OPERATION]",
         help="stand on a step (0 is the prefill) and an operation, e.g. 6:blocks.2.attn.pattern",
+    )
+    parser.add_argument(
+        "--view",
+        choices=tuple(view.value.lower() for view in View),
+        type=str.lower,
+        default=View.STEP.value.lower(),
+        help="the workspace to begin with",
     )
     parser.add_argument("--theme", choices=("dark", "light", "contrast"))
     parser.add_argument("--projector", action="store_true", help="light, and 1.5 times larger")
@@ -174,6 +209,12 @@ def _trace_parser() -> argparse.ArgumentParser:
     )
     _add_run_options(parser)
     _add_json(parser)
+    parser.add_argument(
+        "--capture",
+        type=_capture,
+        metavar="FILE.safetensors",
+        help="write the whole run to a file that opens without the model",
+    )
     return parser
 
 
@@ -186,6 +227,28 @@ def _check_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--fault", metavar="NAME", help="switch one deliberate fault on; some check must then fail"
     )
+    _add_json(parser)
+    return parser
+
+
+def _diff_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="decoder-gui diff",
+        description="Two models of one shape, or recorded runs, over the same tokens; exit status "
+        "1 names the operation that the first difference comes from.",
+    )
+    _add_run_options(parser, model="A")
+    parser.add_argument("against", metavar="B", help="the same; may be A once more")
+    parser.add_argument(
+        "--tolerance",
+        type=_tolerance,
+        metavar="X",
+        help="largest relative difference accepted; 1e-4 for float32 if not given",
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="run B in one pass over all tokens, without a cache"
+    )
+    parser.add_argument("--fault", metavar="NAME", help="switch a deliberate fault on in B")
     _add_json(parser)
     return parser
 
@@ -216,6 +279,7 @@ _PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "window": _window_parser,
     "trace": _trace_parser,
     "check": _check_parser,
+    "diff": _diff_parser,
     "bench": _bench_parser,
     "models": _models_parser,
 }
@@ -227,13 +291,16 @@ def _add_json(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_run_options(parser: argparse.ArgumentParser, *, optional_model: bool = False) -> None:
+def _add_run_options(
+    parser: argparse.ArgumentParser, *, optional_model: bool = False, model: str = "MODEL"
+) -> None:
     parser.add_argument(
         "model",
-        metavar="MODEL",
+        metavar=model,
         nargs="?" if optional_model else None,
         default="stories",
-        help="tiny, stories, a path, or hf:owner/name[@revision] from a model hub",
+        help="tiny, stories, a path to a model or a capture, or hf:owner/name[@revision] from a "
+        "model hub",
     )
     parser.add_argument("--prompt", metavar="TEXT")
     parser.add_argument(
@@ -246,7 +313,14 @@ def _add_run_options(parser: argparse.ArgumentParser, *, optional_model: bool = 
     parser.add_argument("--top-p", type=_number, default=1.0, metavar="P", help="1 is off")
     parser.add_argument("--min-p", type=_number, default=0.0, metavar="P", help="0 is off")
     parser.add_argument(
-        "--order", default="reference", metavar="NAME", help="reference, hugging-face, llama.cpp"
+        "--repetition-penalty", type=_number, default=1.0, metavar="R", help="1 is off"
+    )
+    parser.add_argument(
+        "--order",
+        default="reference",
+        metavar="NAME",
+        help="reference, hugging-face, llama.cpp, or the five stages in the order wanted, as in "
+        "top_k,top_p,min_p,repetition_penalty,temperature",
     )
     parser.add_argument("--context", type=_integer, metavar="N", help="positions of the cache")
 
@@ -281,6 +355,13 @@ def _number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
+def _tolerance(text: str) -> float:
+    value = _number(text)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number of at least 0")
+    return value
+
+
 def _ids(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(",") if part.strip())
@@ -302,6 +383,12 @@ def _size(text: str) -> tuple[int, int]:
 def _picture(text: str) -> Path:
     if not text.lower().endswith(".png"):
         raise argparse.ArgumentTypeError(f"{text!r} does not end in .png")
+    return Path(text)
+
+
+def _capture(text: str) -> Path:
+    if not text.lower().endswith(".safetensors"):
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in .safetensors")
     return Path(text)
 
 

@@ -1,7 +1,7 @@
 """The entry point: arguments to a window or to a run without one.
 
 Nothing heavy is imported before it is known to be needed: Qt only for a window, NumPy only for a
-run. Exit status: 0 done, 1 a check fell short, 2 the input was wrong.
+run. Exit status: 0 done, 1 a check fell short or two runs differ, 2 the input was wrong.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from decoder_gui.arguments import Arguments, BadArguments, RunOptions, parse
 
 if TYPE_CHECKING:
     from decoder_gui.debugger.library import Prepared
+    from model.checkpoints import LoadedModel
     from model.sampling import SamplingConfig
 
 DONE, FELL_SHORT, WRONG_INPUT = 0, 1, 2
@@ -100,16 +102,23 @@ def _window(arguments: Arguments) -> int:
 
 
 def _trace(arguments: Arguments) -> int:
-    from decoder_gui.debugger.report import as_object, as_text, execute
-    from decoder_gui.debugger.session import Session
+    from decoder_gui.debugger.captured_session import CapturedSession, session_for
+    from decoder_gui.debugger.report import as_object, as_text, execute, play
     from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
 
     options = _run_options(arguments)
     ready, prompt_ids, sampling = _open(options)
-    session = Session(ready.loaded, capacity=ready.capacity, seed=options.seed)
-    outcome = execute(
-        session, prompt_ids, sampling, 1 if options.tokens is None else options.tokens
-    )
+    session = session_for(ready.loaded, capacity=ready.capacity, seed=options.seed)
+    if isinstance(session, CapturedSession):
+        outcome = play(session, sampling)
+    else:
+        tokens = 1 if options.tokens is None else options.tokens
+        outcome = execute(session, prompt_ids, sampling, tokens)
+    if arguments.capture is not None:
+        from decoder_gui.debugger.capture_writing import write_run
+
+        for _ in write_run(arguments.capture, session, outcome.run, outcome.sampling):
+            pass
     if arguments.json is None:
         print(as_text(outcome))
     else:
@@ -121,21 +130,27 @@ def _trace(arguments: Arguments) -> int:
 
 
 def _check(arguments: Arguments) -> int:
-    from decoder_gui.debugger.report import check_lines, check_objects
+    from decoder_gui.debugger.captured_session import CapturedSession, session_for
+    from decoder_gui.debugger.report import check_lines, check_objects, checks_of, play
     from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
     from model.checks import Subject, run_checks
 
     options = _run_options(arguments)
     ready, prompt_ids, sampling = _open(options)
-    subject = Subject.under(
-        ready.loaded.engine,
-        prompt_ids,
-        () if options.fault is None else (options.fault,),
-        continuation=CHECK_TOKENS if options.tokens is None else options.tokens,
-        context=ready.capacity,
-        sampling=sampling,
-    )
-    results = list(run_checks(subject))
+    faults = () if options.fault is None else (options.fault,)
+    session = session_for(ready.loaded, faults=frozenset(faults)) if ready.recorded else None
+    if isinstance(session, CapturedSession):
+        results = list(checks_of(play(session, sampling)))
+    else:
+        subject = Subject.under(
+            ready.loaded.engine,
+            prompt_ids,
+            faults,
+            continuation=CHECK_TOKENS if options.tokens is None else options.tokens,
+            context=ready.capacity,
+            sampling=sampling,
+        )
+        results = list(run_checks(subject))
     _remark(ready)
     status = DONE if all(result.holds for result in results) else FELL_SHORT
     try:
@@ -146,6 +161,40 @@ def _check(arguments: Arguments) -> int:
         _flush_output()
     except BrokenPipeError:
         _discard_output()  # what fell short did so, read or not
+    return status
+
+
+def _diff(arguments: Arguments) -> int:
+    from decoder_gui.debugger.comparison import compare
+    from decoder_gui.debugger.diff import Second, pair, side_names, sources
+    from decoder_gui.debugger.diff_report import as_object, as_text
+    from model.tokenizers import encode_prompt
+
+    options, diff = _run_options(arguments), arguments.diff
+    if diff is None:
+        raise BadArguments("nothing to compare with")
+    sampling, second = options.sampling(), Second(options.fault, diff.full)
+    specs = options.model, diff.against
+
+    def prompt_ids(loaded: LoadedModel) -> Sequence[int]:
+        if options.prompt_ids is not None:
+            return options.prompt_ids
+        return encode_prompt(loaded.tokenizer, options.prompt_for(loaded.name))
+
+    ours, theirs = sources(specs, lambda spec: _prepare(replace(options, model=spec)).loaded)
+    names = side_names((ours, theirs), specs, second)
+    tokens = CHECK_TOKENS if options.tokens is None else options.tokens
+    sides = pair(ours, theirs, names, prompt_ids, sampling, tokens, second)
+    found = compare(*sides, diff.tolerance)
+    status = DONE if found.agrees else FELL_SHORT
+    try:
+        if arguments.json is None:
+            print(as_text(found))
+        else:
+            _write_json(arguments.json, as_object(found))
+        _flush_output()
+    except BrokenPipeError:
+        _discard_output()
     return status
 
 
@@ -172,6 +221,7 @@ _COMMANDS = {
     "window": _window,
     "trace": _trace,
     "check": _check,
+    "diff": _diff,
     "bench": _bench,
     "models": _models,
 }
@@ -185,11 +235,16 @@ def _run_options(arguments: Arguments) -> RunOptions:
 
 def _open(options: RunOptions) -> tuple[Prepared, list[int], SamplingConfig]:
     """The model, the prompt's token ids and the sampler's settings, each refused in words."""
+    from model.errors import NoWeights
     from model.tokenizers import encode_prompt
 
     sampling = options.sampling()
     ready = _prepare(options)
     loaded = ready.loaded
+    if ready.recorded:
+        if options.prompt is not None or options.prompt_ids is not None:
+            raise NoWeights("another prompt cannot be run")
+        return ready, [], sampling
     if options.prompt_ids is not None:
         return ready, list(options.prompt_ids), sampling
     return ready, encode_prompt(loaded.tokenizer, options.prompt_for(loaded.name)), sampling

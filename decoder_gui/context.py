@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -14,22 +16,37 @@ from decoder_gui.ahead import Again, Ahead
 from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
 from decoder_gui.commands.base import Commands, Listener, Told
+from decoder_gui.commands.branches import WHOLE_TREE, Branches
+from decoder_gui.commands.choices import Choices
+from decoder_gui.commands.learning import Learning
+from decoder_gui.commands.sampler_lab import SamplerLab
 from decoder_gui.commands.stops import Stops
+from decoder_gui.commands.trail import Trail
+from decoder_gui.commands.watches import Watches
 from decoder_gui.context_travel import ContextTravel
-from decoder_gui.debugger.choosing import draw_many
-from decoder_gui.debugger.cursor import Cursor, advance, clamped, last
-from decoder_gui.debugger.engine_room import Checked, EngineRoom, Opened, Redrawn
+from decoder_gui.debugger.cursor import Cursor, clamped, last
+from decoder_gui.debugger.engine_room import (
+    Checked,
+    EngineRoom,
+    Opened,
+    Rearranged,
+    Redrawn,
+    Restarted,
+)
 from decoder_gui.debugger.library import Preparing
 from decoder_gui.debugger.run import Run
-from decoder_gui.debugger.session import DEFAULT_SEED, BlockReplayed, StepBegan, StepEnded
+from decoder_gui.debugger.session import BlockReplayed, BranchBegan, StepBegan, StepEnded
 from decoder_gui.engine_link import EngineLink
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
 from decoder_gui.viewdata.moment import ModelInfo, Selection
 from decoder_gui.worker import Ended, Progressed, Report
-from model.errors import CacheExhausted, ContextOverflow, DecoderError, sentence
+from model.capture import Capture
+from model.captured_engine import CapturedEngine
+from model.checkpoints.captures import sampling_of
+from model.errors import ContextOverflow, DecoderError, sentence
 from model.tokenizers import encode_prompt
-from model.trace import Event
+from model.trace import Event, Phase
 
 CHECKS_UP_TO = 400_000_000  # parameters x positions that are checked without being asked
 CANCELLED = "Cancelled. Everything up to the last complete step is kept."
@@ -46,12 +63,9 @@ class AppContext(ContextTravel):
 
     def __init__(self, style: Style | None = None, parent: QObject | None = None) -> None:
         super().__init__(style, parent)
-        # Not seeded like the session: the same numbers would not be independent draws.
-        self._comparing = np.random.default_rng((DEFAULT_SEED, 1))
         self._link = EngineLink(self._on_report, self._on_batch, self)
         self._heard = Change(0)
         self._arrival: Callable[[], Cursor | None] | None = None
-        self._by_hand_next: int | None = None
         self._listening: dict[int, Listener] = {}  # by number of the job
         self._runs = 0  # jobs on the session that have not ended
         self._ahead = Ahead()
@@ -59,7 +73,21 @@ class AppContext(ContextTravel):
         self._checking.due.connect(self._begin_checks)
         self._checking.verdicts.connect(self._show_verdicts)
         self.stops = Stops(self)
-        self._groups: tuple[Commands, ...] = (self.stops,)
+        self.watches = Watches(self)
+        self.trail = Trail(self)
+        self.learning = Learning(self)
+        self.sampler_lab = SamplerLab(self)
+        self.choices = Choices(self)
+        self.branches = Branches(self)
+        self._groups: tuple[Commands, ...] = (
+            self.choices,
+            self.branches,
+            self.stops,
+            self.watches,
+            self.trail,
+            self.learning,
+            self.sampler_lab,
+        )
 
     @property
     def checks_pending(self) -> bool:
@@ -120,6 +148,22 @@ class AppContext(ContextTravel):
         """Stop the jobs of one tag between two of their items."""
         self._link.cancel(tag)
 
+    @property
+    def running(self) -> bool:
+        """Whether a job on the session has not ended."""
+        return self._runs > 0
+
+    def run_on_session(
+        self,
+        text: str,
+        job: Callable[[], Iterator[object]],
+        arrival: Callable[[], Cursor | None] | None = None,
+    ) -> None:
+        """Run a job of the room that changes the session; then the cursor goes to ``arrival()``."""
+        if arrival is not None:
+            self._arrive(arrival)
+        self._submit(RUN, text, job)
+
     def tell(self, change: Change) -> None:
         """Say that something is different; for groups of commands."""
         self._tell(change)
@@ -156,7 +200,7 @@ class AppContext(ContextTravel):
     def prefill_suitable(self, sample: str) -> None:
         """Run the present prompt if the model in hand can read it and it fits; else a sample."""
         for prompt in filter(None, (self.prompt, sample)):
-            if self.model is None:
+            if self.model is None or self.recorded:
                 return
             try:
                 ids = encode_prompt(self.model.tokenizer, prompt)
@@ -177,6 +221,7 @@ class AppContext(ContextTravel):
         ids = tuple(token_ids)
         self.prompt_ids = ids
         self._arrive(lambda: None if self.trace is None else last(self.trace))
+        self.choices.expect(0)
         if tokens > 0:
             self._submit(
                 RUN,
@@ -199,10 +244,9 @@ class AppContext(ContextTravel):
         if not 1 <= capacity <= limit:
             self.notice.emit(f"The context must lie in 1 to {limit} positions, not {capacity}.")
             return
-        if self.trace is not None and self.trace.positions > capacity:
-            self.notice.emit(
-                f"{self.trace.positions} positions are in use and do not fit in {capacity}."
-            )
+        used = self.branches.tree.positions  # of the longest branch
+        if used > capacity:
+            self.notice.emit(f"{used} positions are in use and do not fit in {capacity}.")
             return
         self._rebuild(capacity=capacity)
 
@@ -238,12 +282,8 @@ class AppContext(ContextTravel):
             self._tell(Change.SAMPLING)
 
     def take(self, token_id: int) -> None:
-        """Take a token by hand after the step in hand; later steps are dropped."""
-        moment = self.moment
-        if self.cursor is None or moment is None or self.run_state is None:
-            return
-        by_hand = moment.landing is None or moment.landing.token_id != token_id
-        self._decode_after(self.cursor.step, token_id, by_hand=by_hand, whole=True)
+        """Take a token by hand after the step in hand; later steps stay, in their branch."""
+        self.choices.take(token_id)
 
     def take_landing(self) -> None:
         """Take the token on which the held draw falls."""
@@ -252,27 +292,21 @@ class AppContext(ContextTravel):
             self.take(moment.landing.token_id)
 
     def resample(self) -> None:
-        """Hold another uniform number at the step in hand; later steps are dropped."""
-        if self.cursor is None:
-            return
-        room, step = self._link.room, self.cursor.step
-        self._submit(RUN, "Drawing anew", lambda: room.redraw(step))
+        """Hold another uniform number at the step in hand; later steps stay, in their branch."""
+        self.choices.resample()
 
     def draws(self, count: int) -> NDArray[np.int64]:
         """How often each token comes up in ``count`` draws; (vocab,).
 
         They come from a generator of their own: the session's is not touched.
         """
-        moment = self.moment
-        if moment is None or moment.distribution is None:
-            return np.zeros(0, dtype=np.int64)
-        return draw_many(moment.distribution, count, self._comparing)
+        return self.choices.draws(count)
 
     def replay(self, step: int, layer: int) -> None:
         """Ask for a block that the byte budget left out."""
         trace = self.trace
         resid_pre = None if trace is None else trace.array(step, f"blocks.{layer}.resid_pre")
-        if trace is None or resid_pre is None:
+        if trace is None or resid_pre is None or self.recorded:
             return
         room, which = self._link.room, trace.steps[step]
         self._submit(
@@ -291,7 +325,8 @@ class AppContext(ContextTravel):
             return
         room, sampling = self._link.room, self.sampling
         ids = self.trace.token_ids
-        split = len(self.trace.steps[0].token_ids)
+        prompt = takewhile(lambda step: step.phase is Phase.PREFILL, self.trace.steps)
+        split = sum(len(step.token_ids) for step in prompt)
         self._checking.begun()
         self._submit(CHECKS, "Checking", lambda: room.check(ids[:split], ids[split:], sampling))
 
@@ -321,45 +356,13 @@ class AppContext(ContextTravel):
         self._link.submit(tag, text, job, replace=tag != RUN)
 
     def _go_on(self) -> None:
-        """Past the end: take the landing token of the newest step."""
-        if self._runs:
-            return
-        if self.exhausted:
-            self._player.stop()
-            self.notice.emit(sentence(self.exhausted))
-            self._tell(Change.BUSY)
-            return
-        moment = self.moment
-        if self.trace is None or moment is None:
-            return
-        if moment.landing is None:
-            self._player.stop()
-            self.notice.emit(sentence(moment.sampling_refusal or "there is nothing to take"))
-            return
-        step = len(self.trace.steps) - 1
-        self._decode_after(step, moment.landing.token_id, by_hand=False, whole=False)
+        self.choices.go_on()
 
-    def _decode_after(self, step: int, token_id: int, *, by_hand: bool, whole: bool) -> None:
-        trace = self.trace
-        if trace is None:
-            return
-        if trace.steps[step].last >= self.capacity:
-            self.notice.emit(sentence(CacheExhausted(trace.steps[step].last, self.capacity)))
-            self._tell(Change.BUSY)
-            return
-        drawn = by_hand or not self.sampling.deterministic
-        room, here = self._link.room, self.cursor
+    def _passes_by(self, step: int) -> bool:
+        return self.choices.passes_by(step)
 
-        def arrival() -> Cursor | None:
-            if self.trace is None:
-                return None
-            if whole or here is None:
-                return last(self.trace)
-            return advance(self.trace, here, self.granularity, 1)
-
-        self._by_hand_next = step if by_hand else None
-        self._arrive(arrival)
-        self._submit(RUN, "Decoding one token", lambda: room.decode(step, token_id, drawn=drawn))
+    def _leave(self, step: int) -> None:
+        self.choices.leave(step)
 
     @property
     def _faults_to_come(self) -> frozenset[str]:
@@ -389,6 +392,8 @@ class AppContext(ContextTravel):
             size = self.capacity if self._ahead.faults is None else self._ahead.capacity
         broken = self._faults_to_come if faults is None else faults
         room, seed = self._link.room, self._seed()
+        if not again.prompt:
+            self.branches.warn_of_others()
 
         def arrival() -> Cursor | None:
             if self.trace is None or self.run_state is None:
@@ -453,9 +458,12 @@ class AppContext(ContextTravel):
                 return Change(0)  # the link has kept it
             case Opened():
                 return self._on_opened(update)
+            case BranchBegan() | Rearranged() | Restarted():
+                self.run_state = self.branches.hear(update)
+                self.cursor = clamped(self.trace, self.cursor)
+                return WHOLE_TREE
             case Redrawn(step):
                 if self.run_state is not None:
-                    self.run_state.cut(step.index + 1)
                     self.run_state.trace.replace_last(step)
                 self.cursor = clamped(self.trace, self.cursor)
                 self.notice.emit(f"A new number was drawn: {step.uniform:.3f}.")
@@ -480,11 +488,19 @@ class AppContext(ContextTravel):
         self.spec = opened.spec or self.spec
         changed = self.model is None or self.model.path != str(opened.loaded.path)
         self.model = ModelInfo.of(opened.loaded)
-        self.run_state = Run(engine, opened.faults)
+        if opened.carried:
+            self.run_state = self.branches.emptied(opened.branch, opened.faults)
+        else:
+            self.run_state = Run(engine, opened.faults)
+            self.branches.begin(self.run_state, opened.branch)
         self.faults = opened.faults
         self.capacity = opened.capacity
         self.checks = ()
         self.cursor = None
+        if isinstance(engine, CapturedEngine):  # it was run already, on its own prompt
+            self.sampling = sampling_of(engine.capture) or self.sampling
+            self.prompt = opened.loaded.tokenizer.decode(engine.capture.steps[0].token_ids)
+            self._arrive(partial(self._played, engine.capture))
         if changed:
             self.selection = Selection()
             self.prompt_ids = ()
@@ -492,6 +508,15 @@ class AppContext(ContextTravel):
         if any(remarks):
             self.remarked.emit(" ".join(sentence(remark) for remark in remarks if remark))
         return Change.ALL
+
+    def _played(self, capture: Capture) -> Cursor | None:
+        """A capture has been played: remember what was chosen by hand, and stand at its end."""
+        if self.run_state is None or self.trace is None:
+            return None
+        for index, step in enumerate(capture.steps):
+            if step.by_hand:
+                self.run_state.mark_by_hand(index)
+        return last(self.trace)
 
     def _on_ended(self, ended: Ended) -> Change:
         change = Change.BUSY
@@ -506,15 +531,20 @@ class AppContext(ContextTravel):
                 self.run_state.drop_unfinished()
                 self.cursor = clamped(self.trace, self.cursor)
                 change |= Change.TRACE | Change.CURSOR
-            if self._by_hand_next is not None:
-                self.run_state.mark_by_hand(self._by_hand_next)
-                self._by_hand_next = None
+            back = self.branches.ended(ended)
+            if back is not None:
+                self.run_state = back
+                self.cursor = clamped(self.trace, self.cursor)
+                change |= WHOLE_TREE
+            self.choices.mark()
             change |= self._settle()
             self._check_if_cheap()
             change |= Change.CHECKS
         if ended.cancelled and ended.tag == RUN:
             self.notice.emit(NOT_OPENED if self._link.preparing else CANCELLED)
         self._complain(ended)
+        if ended.tag == RUN:
+            self.branches.proceed()
         return change
 
     def _complain(self, ended: Ended) -> None:

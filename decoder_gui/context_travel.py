@@ -13,6 +13,7 @@ from decoder_gui.debugger.cursor import Cursor, Granularity, advance, first, las
 from decoder_gui.player import Player
 from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.style import Style
+from model.trace import Phase
 
 
 class ContextTravel(ContextState):
@@ -44,10 +45,14 @@ class ContextTravel(ContextState):
         if self.trace is None or self.cursor is None:
             return
         target = advance(self.trace, self.cursor, self.granularity, direction)
-        if target is not None:
-            self._place(target)
-        elif direction > 0:
+        if target is None and direction > 0:
             self._go_on()
+        elif target is not None:
+            here = self.cursor.step
+            if direction > 0 and target.step > here and self._passes_by(here):
+                self._leave(here)
+            else:
+                self._place(target)
 
     def go_first(self) -> None:
         if self.trace is not None:
@@ -67,6 +72,27 @@ class ContextTravel(ContextState):
         ):
             self._place(cursor)
 
+    def travel(self, cursor: Cursor, **changes: Any) -> None:
+        """Go to an event and change fields of the selection, told as one."""
+        trace, before = self.trace, (self.cursor, self.selection)
+        if trace is None or not 0 <= cursor.step < len(trace.steps):
+            return
+        if not 0 <= cursor.operation < trace.events_in(cursor.step):
+            return
+        self.cursor, self.selection = cursor, replace(self.selection, **changes)
+        if before != (self.cursor, self.selection):
+            self._tell(Change.CURSOR | Change.SELECTION)
+
+    def go_to_position(self, position: int) -> None:
+        """Travel to the end of the step that processed a position.
+
+        A token of the prompt was processed with others: it becomes the selected query as well.
+        """
+        for step in () if self.trace is None else self.trace.steps:
+            if step.first <= position < step.last and self.trace is not None:
+                self.seek(Cursor(step.index, self.trace.events_in(step.index) - 1))
+                self.select(query=position if step.phase is Phase.PREFILL else None)
+
     def set_granularity(self, granularity: Granularity) -> None:
         if granularity is not self.granularity:
             self.granularity = granularity
@@ -76,6 +102,10 @@ class ContextTravel(ContextState):
         if self.cursor is not None:
             self._player.toggle()
             self._tell(Change.BUSY)
+
+    def stop_playing(self) -> None:
+        """Play no further; whoever asks says why."""
+        self._player.stop()
 
     def set_play_rate(self, rate: float) -> None:
         """Steps of the present granularity per second."""
@@ -113,6 +143,14 @@ class ContextTravel(ContextState):
         """Compute the step after the last one recorded, if nothing is being computed."""
         raise NotImplementedError
 
+    def _passes_by(self, step: int) -> bool:
+        """Whether stepping on from a step leaves what is recorded."""
+        raise NotImplementedError
+
+    def _leave(self, step: int) -> None:
+        """Step on from an earlier step, away from what is recorded."""
+        raise NotImplementedError
+
     def _on_tick(self) -> None:
         raise NotImplementedError
 
@@ -124,6 +162,6 @@ class ContextTravel(ContextState):
     def _place(self, cursor: Cursor | None) -> None:
         if cursor is not None and cursor != self.cursor:
             if self.cursor is None or cursor.operation != self.cursor.operation:
-                self.selection = replace(self.selection, cell=None)
+                self.selection = replace(self.selection, cell=None, array="")
             self.cursor = cursor
             self._tell(Change.CURSOR)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from model.engine import CacheRows
 from model.errors import CacheExhausted, ShapeMismatch
 from model.weights import Floats
 
@@ -29,6 +30,16 @@ class KvCache:
     @property
     def length(self) -> int:
         """Positions in use."""
+        return self._length
+
+    @property
+    def position(self) -> int:
+        """The position that the next token has; the length, unless rows in front were let go."""
+        return self._length
+
+    @property
+    def position(self) -> int:
+        """The position that the next token has; the length, unless rows in front were let go."""
         return self._length
 
     @property
@@ -106,6 +117,31 @@ class KvCache:
         if not 0 <= length <= self._length:
             raise ShapeMismatch(f"cannot rewind a cache of {self._length} positions to {length}")
         self._length = length
+
+    def rows(self, first: int, last: int) -> CacheRows:
+        """A copy of the rows of positions ``first`` up to ``last``, of all layers.
+
+        Raises:
+            ShapeMismatch: the cache does not hold them.
+        """
+        if not 0 <= first <= last <= self._length:
+            raise ShapeMismatch(f"the cache holds {self._length} positions, not {first} to {last}")
+        return CacheRows(
+            self._keys[:, :, :, first:last].copy(), self._values[:, :, :, first:last].copy()
+        )
+
+    def restore(self, rows: CacheRows) -> None:
+        """Write rows after the last one and count them.
+
+        Raises:
+            CacheExhausted: there is no room for them.
+        """
+        start, end = self._length, self._length + rows.count
+        if end > self.capacity:
+            raise CacheExhausted(end - 1, self.capacity)
+        self._keys[:, :, :, start:end] = rows.keys
+        self._values[:, :, :, start:end] = rows.values
+        self._length = end
 
     def reset(self) -> None:
         """Forget everything and keep the memory for the next run."""

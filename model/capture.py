@@ -96,6 +96,7 @@ class CapturedStep:
         arrays: canonical name -> array with a leading batch axis of 1; the pos axis has this
             step's positions, the key axis all positions so far.
         draw: the uniform number in [0, 1) that chose the token after this step, if it is known.
+        by_hand: somebody chose that token, and not the sampler.
     """
 
     phase: str
@@ -103,6 +104,7 @@ class CapturedStep:
     token_ids: tuple[int, ...]
     arrays: Mapping[str, Array]
     draw: float | None = None
+    by_hand: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,13 @@ def write_capture(
     """Write steps that are in hand; ``metadata`` is what :class:`CaptureWriter` takes."""
     with CaptureWriter(path, model=model, token_texts=token_texts, **metadata) as writer:
         for step in steps:
-            writer.step(step.token_ids, step.arrays, phase=str(step.phase), draw=step.draw)
+            writer.step(
+                step.token_ids,
+                step.arrays,
+                phase=str(step.phase),
+                draw=step.draw,
+                by_hand=step.by_hand,
+            )
 
 
 def capture_forward(
@@ -220,6 +228,7 @@ class CaptureWriter:
         *,
         phase: str = "",
         draw: float | None = None,
+        by_hand: bool = False,
     ) -> None:
         """Add a pass over the tokens that follow those so far; one token alone is a decode step."""
         ids = [int(token) for token in token_ids]
@@ -227,8 +236,8 @@ class CaptureWriter:
         if not ids or min(ids) < 0:
             raise ValueError(f"step {len(self._steps)} needs at least one token id, none below 0")
         phase = phase or ("decode" if first and len(ids) == 1 else "prefill")
-        number = None if draw is None else float(draw)
-        self._steps.append({"phase": phase, "first": first, "token_ids": ids, "draw": number})
+        step: dict[str, Any] = {"phase": phase, "first": first, "token_ids": ids}
+        self._steps.append(step | {"draw": draw, "by_hand": by_hand})
         self.more(activations)
 
     def more(self, activations: Mapping[str, Any]) -> None:

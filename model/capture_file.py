@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -119,8 +120,7 @@ class _Reader:
             _name_twice(named)
         return Capture(
             steps=tuple(
-                CapturedStep(step.phase, step.first, step.token_ids, named, step.draw)
-                for step, named in zip(steps, arrays, strict=True)
+                replace(step, arrays=named) for step, named in zip(steps, arrays, strict=True)
             ),
             model=self._text("model"),
             blueprint=blueprint,
@@ -160,7 +160,10 @@ class _Reader:
             draw = step.get("draw")
             if draw is not None and not (_is_number(draw) and 0 <= draw < 1):
                 self._refuse(f"{said} has the draw {_short(draw)}, which is not in [0, 1)")
-            yield CapturedStep(Phase(step["phase"]), first, tuple(ids), {}, draw)
+            by_hand = step.get("by_hand", False)
+            if not isinstance(by_hand, bool):
+                self._refuse(f"{said} has by_hand {_short(by_hand)}, not true or false")
+            yield CapturedStep(Phase(step["phase"]), first, tuple(ids), {}, draw, by_hand)
             first += len(ids)
 
     def _blueprint(self) -> dict[str, Any]:

@@ -126,3 +126,24 @@ def arithmetic_intensity(parameters: int, batch: int, bytes_per_parameter: float
             f"{batch} and {bytes_per_parameter}"
         )
     return 2 * parameters * batch / (parameters * bytes_per_parameter)
+
+
+def bytes_moved(shape: ModelShape, first: int, count: int, bytes_per_value: float = 4) -> float:
+    """Bytes of weights and cached rows that one pass has to read, each once.
+
+    The weights of the blocks and the unembedding are read once for all positions of the pass, and
+    the keys and values of every position so far; the few rows of the embedding are left out.
+    """
+    query_width = shape.num_heads * shape.head_dim
+    key_width = shape.kv_heads * shape.head_dim
+    mlp = shape.mlp_matrices * shape.mlp_dim
+    blocks = shape.depth * shape.model_dim * (2 * query_width + 2 * key_width + mlp)
+    weights = blocks + shape.model_dim * shape.vocabulary
+    rows = 2 * shape.depth * key_width * (first + count)
+    return (weights + rows) * bytes_per_value
+
+
+def attention_flops(shape: ModelShape, first: int, count: int) -> int:
+    """The part of :func:`flops_cached` that grows with the keys: scores and mixing."""
+    attended = sum(_attended(shape.window(layer), first, count) for layer in range(shape.depth))
+    return 4 * shape.num_heads * shape.head_dim * attended

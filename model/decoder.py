@@ -249,9 +249,10 @@ class Decoder:
     ) -> Iterator[Activations]:
         """The pass itself, without the checks of :meth:`walk`: embedding, blocks, norm, logits."""
         weights = self.weights
-        first, count = cache.length, token_ids.shape[1]
+        first, count = cache.position, token_ids.shape[1]
         record = Recorder(self.operations, 0, keep, self._edits, first + count)
-        stale = self._wiring.stale_cache and first > 0
+        newest = cache.length - 1
+        stale = self._wiring.stale_cache and newest >= 0
         turned = self._turns(first, count)
 
         embedded = weights.embedding[token_ids]  # (batch, pos, d_model)
@@ -265,7 +266,7 @@ class Decoder:
             yield record(embedded, np.broadcast_to(positioned, embedded.shape), hidden)
 
         def remember(layer: int, keys: Floats, values: Floats) -> tuple[Floats, Floats]:
-            return cache.append(layer, keys, values, at=first - 1 if stale else None)
+            return cache.append(layer, keys, values, at=newest if stale else None)
 
         for layer in range(self.shape.depth):
             hidden = yield from self.block(layer, hidden, turned, remember, record)
@@ -433,8 +434,8 @@ class Decoder:
             raise ContextOverflow(end, cache.capacity)
         if end > cache.capacity:
             raise CacheExhausted(end - 1, cache.capacity)
-        if end > self.shape.context_length:
-            raise ContextOverflow(end, self.shape.context_length)
+        if cache.position + count > self.shape.context_length:
+            raise ContextOverflow(cache.position + count, self.shape.context_length)
         return cache
 
 

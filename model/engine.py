@@ -36,6 +36,30 @@ class Activations:
     arrays: Mapping[str, Array]
 
 
+@dataclass(frozen=True)
+class CacheRows:
+    """Keys and values of some consecutive positions, copied out of a cache.
+
+    Both are (layer, batch, kv_head, pos, d_head).
+    """
+
+    keys: Array
+    values: Array
+
+    @property
+    def count(self) -> int:
+        """How many positions."""
+        return int(self.keys.shape[3])
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.keys.nbytes + self.values.nbytes)
+
+    def part(self, start: int, stop: int) -> CacheRows:
+        """The rows from ``start`` up to ``stop``, counted from the first of these; a view."""
+        return CacheRows(self.keys[:, :, :, start:stop], self.values[:, :, :, start:stop])
+
+
 class Cache(Protocol):
     """Keys and values of the positions processed so far."""
 
@@ -58,6 +82,22 @@ class Cache(Protocol):
 
     def rewind(self, length: int) -> None:
         """Set the length back; the rows beyond it are forgotten, nothing is copied."""
+        ...
+
+    def rows(self, first: int, last: int) -> CacheRows:
+        """A copy of the rows of positions ``first`` up to ``last``.
+
+        Raises:
+            ShapeMismatch: the cache does not hold them.
+        """
+        ...
+
+    def restore(self, rows: CacheRows) -> None:
+        """Write rows after the last one and count them: what :meth:`rows` copied, bit for bit.
+
+        Raises:
+            CacheExhausted: there is no room for them.
+        """
         ...
 
 

@@ -82,7 +82,9 @@ class HeadTraining:
 
     def column(self, token_id: int, weights: ArrayLike) -> Doubles:
         """A column of the copy, (d_model,), from the model's own."""
-        return np.asarray(weights, dtype=np.float64) - self.hidden * self.moved[token_id]
+        own = np.asarray(weights, dtype=np.float64)
+        column: Doubles = own - self.hidden * self.moved[token_id]
+        return column
 
 
 def begin(hidden: ArrayLike, logits: ArrayLike, target_id: int) -> HeadTraining:

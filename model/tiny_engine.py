@@ -15,7 +15,7 @@ import numpy as np
 
 from model import tiny
 from model.ablation import UNEDITED, Edit, Edits
-from model.engine import Activations, Array, Cache, TokenIds
+from model.engine import Activations, Array, Cache, CacheRows, TokenIds
 from model.errors import CacheExhausted, ContextOverflow, EmptyPrompt, ShapeMismatch
 from model.operations import Operation
 from model.parameters import tiny_parameter
@@ -32,12 +32,12 @@ class TinyCache:
     """The tiny decoder's own cache, of one layer and one head, with a capacity."""
 
     def __init__(self, capacity: int) -> None:
-        self.rows = tiny.KVCache()
+        self.table = tiny.KVCache()
         self._capacity = capacity
 
     @property
     def length(self) -> int:
-        return len(self.rows.keys)
+        return len(self.table.keys)
 
     @property
     def capacity(self) -> int:
@@ -53,11 +53,11 @@ class TinyCache:
 
     def keys(self, layer: int) -> Array:
         """Keys, (1, 1, length, 2), of layer 0: there is no other."""
-        return _rows(self.rows.keys, layer)
+        return _rows(self.table.keys, layer)
 
     def values(self, layer: int) -> Array:
         """Values, (1, 1, length, 2), of layer 0: there is no other."""
-        return _rows(self.rows.values, layer)
+        return _rows(self.table.values, layer)
 
     def rewind(self, length: int) -> None:
         """Forget the rows from ``length`` on.
@@ -67,8 +67,22 @@ class TinyCache:
         """
         if not 0 <= length <= self.length:
             raise ShapeMismatch(f"cannot rewind a cache of {self.length} positions to {length}")
-        del self.rows.keys[length:]
-        del self.rows.values[length:]
+        del self.table.keys[length:]
+        del self.table.values[length:]
+
+    def rows(self, first: int, last: int) -> CacheRows:
+        """A copy of the rows of positions ``first`` up to ``last``; see :class:`Cache`."""
+        if not 0 <= first <= last <= self.length:
+            raise ShapeMismatch(f"the cache holds {self.length} positions, not {first} to {last}")
+        keys, values = self.table.keys[first:last], self.table.values[first:last]
+        return CacheRows(_rows(keys, 0)[np.newaxis], _rows(values, 0)[np.newaxis])
+
+    def restore(self, rows: CacheRows) -> None:
+        """Write rows after the last one and count them; see :class:`Cache`."""
+        if self.length + rows.count > self.capacity:
+            raise CacheExhausted(self.length + rows.count - 1, self.capacity)
+        self.table.keys.extend(rows.keys[0, 0, 0].tolist())
+        self.table.values.extend(rows.values[0, 0, 0].tolist())
 
 
 def _rows(rows: Sequence[Sequence[float]], layer: int) -> Array:
@@ -173,7 +187,7 @@ class TinyEngine:
         """
         held = _own(cache)
         ids = _checked(token_ids, held)
-        rows = tiny.KVCache(list(held.rows.keys), list(held.rows.values))
+        rows = tiny.KVCache(list(held.table.keys), list(held.table.values))
         if self.edits:
             traces = edited_pass(ids, rows, self._edits, wiring=self.wiring, weights=self.weights)
         else:
@@ -184,7 +198,7 @@ class TinyEngine:
             for index, operation in enumerate(others):
                 outputs = operation.outputs if keep else ESSENTIAL.intersection(operation.outputs)
                 yield Activations(index, _arrays(outputs, traces, len(rows.keys)))
-            held.rows = rows  # the length moves here, once
+            held.table = rows  # the length moves here, once
             chosen = traces if all_logits else traces[-1:]
             yield Activations(len(others), _arrays(last.outputs, chosen, len(rows.keys)))
 
@@ -208,7 +222,7 @@ class TinyEngine:
         total = first + resid_pre.shape[1]
         if total > held.length:
             raise ShapeMismatch(f"the cache holds {held.length} positions, not {total}")
-        rows = tiny.KVCache(held.rows.keys[:total], held.rows.values[:total])
+        rows = tiny.KVCache(held.table.keys[:total], held.table.values[:total])
         embedded = [tiny.Embedded([], [], x) for x in resid_pre[0].tolist()]
         if self.edits:
             traces = edited_block(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any
@@ -166,6 +166,43 @@ class Trace:
         other._events = [list(events) for events in self._events]
         other._replays = OrderedDict(self._replays)
         return other
+
+    def fork(self, steps: Sequence[Step]) -> Trace:
+        """Another list that begins with these steps of this one, over the same arrays.
+
+        The steps must cover the same positions as those here, but for the last: it may end sooner,
+        and then its arrays are views of the rows that are left. They may hold other draws.
+
+        Raises:
+            IndexError: a step that is not complete here, or does not begin where the one here does.
+        """
+        other = Trace(self.operations, self.shape, replays_held=self._replays_held)
+        for step in steps:
+            if not self.complete(step.index) or self._steps[step.index].first != step.first:
+                raise IndexError(f"step {step.index} is not complete here, or is another one")
+            events = self._events[step.index]  # never written again once a step is complete
+            whole = self._steps[step.index].last
+            other._steps.append(step)
+            if step.last < whole:
+                events = [self._cut_short(event, step, whole - step.first) for event in events]
+            other._events.append(events)
+        return other
+
+    def same_recording(self, other: Trace, step: int) -> bool:
+        """Whether a step of two traces is one list of events, computed once."""
+        mine, theirs = self._events[step], other._events[step]
+        return bool(mine) and bool(theirs) and mine[0] is theirs[0]
+
+    def _cut_short(self, event: Event, step: Step, rows: int) -> Event:
+        """An event with the rows of fewer positions, of ``rows`` that there are."""
+        square = self.operations[event.operation].axes[-1:] == ("key",)
+        arrays: dict[str, Array] = {}
+        for name, array in event.arrays.items():
+            if array.shape[-2] == rows:  # not the logits of the last position alone
+                view = array[..., : len(step.token_ids), :]
+                arrays[name] = view[..., : step.last] if square else view
+        left_out = event.evicted or len(arrays) < len(event.arrays)
+        return Event(step.index, event.operation, arrays, evicted=left_out)
 
     def truncate(self, steps: int) -> None:
         """Keep the first ``steps`` steps."""

@@ -6,24 +6,13 @@ several; position 7 is position 7 in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from decoder_gui.debugger.recording import Recording
+from decoder_gui.debugger.recording import SIZES, Recording
 from model.errors import ShapeMismatch
 from model.shape import ModelShape
 from model.trace import Step
-
-SAME_SIZES = {
-    "depth": "layers",
-    "model_dim": "numbers in the residual stream",
-    "num_heads": "heads",
-    "kv_heads": "key/value heads",
-    "head_dim": "numbers in a head",
-    "mlp_dim": "numbers in the MLP",
-    "vocabulary": "tokens in the vocabulary",
-}
-"""Sizes that two runs must share to be compared, in words; contexts may differ."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +38,23 @@ class TokenMismatch:
     other_id: int
 
 
-def require_same_sizes(left: ModelShape, right: ModelShape, names: tuple[str, str]) -> None:
+def require_same_sizes(
+    left: ModelShape,
+    right: ModelShape,
+    names: tuple[str, str],
+    known: Collection[str] = frozenset(SIZES),
+) -> None:
     """Refuse models whose arrays cannot be laid side by side.
 
     Raises:
-        ShapeMismatch: the first size that differs, with both numbers.
+        ShapeMismatch: the first of the known sizes that differs, with both numbers.
     """
-    for attribute, words in SAME_SIZES.items():
+    for attribute, words in SIZES.items():
         ours, theirs = getattr(left, attribute), getattr(right, attribute)
-        if ours != theirs:
+        if ours != theirs and attribute in known:
             raise ShapeMismatch(
-                f"{names[0]} and {names[1]} cannot be compared: {ours} {words} in the one and "
-                f"{theirs} in the other"
+                f"{names[0]} and {names[1]} cannot be compared: they have {ours} and {theirs} "
+                f"{words}"
             )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
+from decoder_gui.debugger.lines import Continuation, Entry, Pass
 from decoder_gui.debugger.session import Session, StepBegan, StepEnded, Update, peek
+from model.ablation import Edit
 from model.captured_engine import CapturedEngine
 from model.checkpoints import LoadedModel
 from model.checks.core import as_batch
@@ -35,17 +37,18 @@ class CapturedSession(Session):
             raise NoWeights("no fault can be switched on in it")
         super().__init__(loaded, capacity=capacity, seed=seed)
         assert isinstance(loaded.engine, CapturedEngine)
-        self._capture = loaded.engine.capture
+        self.capture = loaded.engine.capture
 
     @property
     def draws_recorded(self) -> bool:
-        return all(step.draw is not None for step in self._capture.steps[:-1])
+        return all(step.draw is not None for step in self.capture.steps[:-1])
 
     def play(self) -> Iterator[Update]:
         """All recorded steps, from the first."""
-        super().rewind(0)
-        engine = self.engine
-        for index, recorded in enumerate(self._capture.steps):
+        self.lines.start_over()
+        self._enter_engine()
+        engine, line = self.engine, self.lines.active
+        for index, recorded in enumerate(self.capture.steps):
             uniform, after = peek(self._state)
             step = Step(
                 index=index,
@@ -60,8 +63,7 @@ class CapturedSession(Session):
                 yield Event(index, activations.operation, activations.arrays)
             yield Event(index, len(engine.operations) - 1, {})
             self._state = after
-            self._steps.append(step)
-            self._recorded.append(0)
+            line.done.append(Entry(step, Pass(step.last, ran=True)))
             self._count(step)
             yield StepEnded(index)
 
@@ -71,13 +73,28 @@ class CapturedSession(Session):
         Raises:
             NoWeights: it did not.
         """
-        if tuple(token_ids) != self._capture.steps[0].token_ids:
+        if tuple(token_ids) != self.capture.steps[0].token_ids:
             raise NoWeights("another prompt cannot be run")
         yield from self.play()
 
-    def repeat(self, steps: Sequence[Step]) -> Iterator[Update]:
-        """The recorded run."""
-        yield from self.play()
+    def take_over(self, other: Session, steps: Sequence[Step]) -> None:
+        """Nothing to plan: the recorded run is all there is."""
+
+    def run_planned(self) -> Iterator[Update]:
+        """The recorded run, unless it has been played."""
+        if not self.steps:
+            yield from self.play()
+
+    def fork(
+        self,
+        position: int,
+        continuation: Sequence[Continuation] = (),
+        *,
+        edits: Sequence[Edit] | None = None,
+        reason: str = "",
+    ) -> Iterator[Update]:
+        """Refused: a branch would compute something."""
+        raise NoWeights
 
     def decode(self, token_id: int, *, drawn: bool) -> Iterator[Update]:
         """Refused: there is nothing to compute with."""

@@ -85,7 +85,10 @@ class _Run:
     """One comparison while it is being made."""
 
     def __init__(self, left: Side, right: Side, tolerance: float | None) -> None:
-        require_same_sizes(left.recording.shape, right.recording.shape, (left.name, right.name))
+        known = left.sizes & right.sizes
+        shapes = left.recording.shape, right.recording.shape
+        require_same_sizes(*shapes, (left.name, right.name), known)
+        self.scale = shapes["head_dim" not in left.sizes].scale
         self.left, self.right = Arrays(left), Arrays(right)
         ours, theirs = left.recording.operations, right.recording.operations
         self.operations = theirs if len(theirs) > len(ours) else ours
@@ -248,7 +251,7 @@ class _Run:
             rows,
             history,
             first=first,
-            scale=self.left.side.recording.shape.scale,
+            scale=self.scale,
             tolerance=self.tolerance,
         )
 

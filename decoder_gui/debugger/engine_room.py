@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from decoder_gui.debugger.captured_session import CapturedSession, session_for
 from decoder_gui.debugger.choosing import generate
 from decoder_gui.debugger.freed_memory import give_back, keep_freed_memory
 from decoder_gui.debugger.library import Preparing, prepare
-from decoder_gui.debugger.session import Session, Update
+from decoder_gui.debugger.lines import Continuation
+from decoder_gui.debugger.report import checks_of, play
+from decoder_gui.debugger.session import BranchEntered, Session, Update, peek
+from model.ablation import Edit
 from model.checkpoints import LoadedModel
 from model.checkpoints.estimate import available_memory, require_cache
 from model.checks import CheckResult, Subject, run_checks
 from model.engine import Array
 from model.sampling import SamplingConfig
-from model.trace import Step
+from model.trace import Checkpoint, Phase, Step
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class Opened:
     Attributes:
         spec: what to open to have it again; empty where it was open already.
         remark: one sentence about the context, or empty.
+        branch: the number of the branch that is active.
+        carried: whether the branches of the run before stay, to be run again.
     """
 
     loaded: LoadedModel
@@ -31,6 +37,15 @@ class Opened:
     faults: frozenset[str]
     spec: str = ""
     remark: str = ""
+    branch: int = 0
+    carried: bool = False
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """A new run begins, without branches but this one."""
+
+    branch: int
 
 
 @dataclass(frozen=True)
@@ -41,13 +56,26 @@ class Redrawn:
 
 
 @dataclass(frozen=True)
+class Rearranged:
+    """Branches were brought back, freed or entered, all at once.
+
+    Attributes:
+        entered: the branch that is active now, if it was not before.
+        kept: per branch, bytes of keys and values copied out of the cache.
+    """
+
+    entered: BranchEntered | None
+    kept: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class Checked:
     """One more check has its verdict."""
 
     result: CheckResult
 
 
-RoomUpdate = Update | Preparing | Opened | Redrawn | Checked
+RoomUpdate = Update | Preparing | Opened | Restarted | Redrawn | Rearranged | Checked
 
 
 class EngineRoom:
@@ -69,9 +97,11 @@ class EngineRoom:
     ) -> Iterator[RoomUpdate]:
         """Open a model; the one in hand stays until the new one is ready."""
         ready = yield from prepare(spec, capacity)
-        session = Session(ready.loaded, capacity=ready.capacity, seed=seed, faults=faults)
+        broken = frozenset[str]() if ready.recorded else faults  # a recording is as it is
+        session = session_for(ready.loaded, capacity=ready.capacity, seed=seed, faults=broken)
         self._session, self._swept = session, False
-        yield Opened(ready.loaded, session.cache.capacity, faults, spec, ready.remark)
+        yield Opened(ready.loaded, session.cache.capacity, broken, spec, ready.remark)
+        yield from session.run_planned()  # of a capture, all that was recorded
 
     def rebuild(
         self,
@@ -84,30 +114,80 @@ class EngineRoom:
     ) -> Iterator[RoomUpdate]:
         """The same steps again in a new session: another context, or other faults.
 
-        A prompt, where one is given, is run instead of them.
+        The branches are taken along, and run again when they are entered. A prompt, where one is
+        given, is run instead of all that.
         """
         loaded = self.session.loaded
         shape = loaded.engine.shape
         wanted = shape.context_length if capacity is None else capacity
         require_cache(shape, wanted, available_memory())
-        session = Session(loaded, capacity=capacity, seed=seed, faults=faults)
+        before = self.session
+        session = session_for(loaded, capacity=capacity, seed=seed, faults=faults)
         self._session = session
-        yield Opened(loaded, session.cache.capacity, faults)
-        if prompt_ids:
+        if prompt_ids and not isinstance(session, CapturedSession):
+            yield Opened(loaded, session.cache.capacity, faults)
             yield from session.prefill(prompt_ids)
         else:
-            yield from session.repeat(steps)
+            session.take_over(before, steps)
+            active = session.lines.active.id
+            yield Opened(loaded, session.cache.capacity, faults, branch=active, carried=True)
+            yield from session.run_planned()
 
     def prefill(self, token_ids: Sequence[int], seed: int) -> Iterator[RoomUpdate]:
         """A new prompt, from the seed."""
         self._sweep()
         self.session.seed = seed
-        yield from self.session.prefill(token_ids)
+        yield from self._restarted(self.session.prefill(token_ids))
 
-    def decode(self, after: int, token_id: int, *, drawn: bool) -> Iterator[RoomUpdate]:
-        """Take a token after a step; whatever came after that step is dropped."""
-        self.session.rewind(after + 1)
-        yield from self.session.decode(token_id, drawn=drawn)
+    def decode(
+        self, after: int, token_id: int, *, drawn: bool, reason: str = ""
+    ) -> Iterator[RoomUpdate]:
+        """Take a token after a step; where steps follow it, in a branch that leaves them alone."""
+        session = self.session
+        if after + 1 >= len(session.steps):
+            yield from session.decode(token_id, drawn=drawn)
+            return
+        step = session.steps[after]
+        state = step.checkpoint.generator_state
+        checkpoint = Checkpoint(step.last, peek(state)[1] if drawn else state)
+        taken = Continuation(Phase.DECODE, (token_id,), checkpoint)
+        yield from session.fork(step.last, [taken], reason=reason)
+
+    def fork(
+        self,
+        position: int,
+        continuation: Sequence[Continuation],
+        *,
+        edits: Sequence[Edit] | None = None,
+        reason: str = "",
+    ) -> Iterator[RoomUpdate]:
+        """Begin a branch at a position; see :meth:`Session.fork`."""
+        yield from self.session.fork(position, continuation, edits=edits, reason=reason)
+
+    def rearrange(
+        self,
+        active: int,
+        *,
+        put_back: Sequence[int] = (),
+        remove: Sequence[int] = (),
+        known: Sequence[int] = (),
+    ) -> Iterator[RoomUpdate]:
+        """Bring branches back, enter one, then free others.
+
+        Args:
+            active: the branch to enter, if it is not active.
+            put_back, remove: branches by number.
+            known: the removed branches that may yet be brought back.
+        """
+        lines = self.session.lines
+        for branch in put_back:
+            lines.put_back(branch)
+        entered = self.session.enter(active) if active != lines.active.id else None
+        for branch in remove:
+            lines.remove(branch)
+        lines.forget(known)
+        yield Rearranged(entered, lines.kept_bytes)
+        yield from self.session.run_planned()
 
     def generate(
         self, token_ids: Sequence[int], seed: int, config: SamplingConfig, tokens: int
@@ -115,12 +195,21 @@ class EngineRoom:
         """A new prompt and then tokens chosen by the sampler, ``tokens`` in all."""
         self._sweep()
         self.session.seed = seed
-        yield from generate(self.session, token_ids, config, tokens)
+        yield from self._restarted(generate(self.session, token_ids, config, tokens))
 
-    def redraw(self, after: int) -> Iterator[RoomUpdate]:
-        """Hold another uniform number at a step; whatever came after it is dropped."""
-        self.session.rewind(after + 1)
+    def redraw(self, after: int, reason: str = "") -> Iterator[RoomUpdate]:
+        """Hold another uniform number at a step; where steps follow it, in a branch."""
+        if after + 1 < len(self.session.steps):
+            yield from self.session.fork(self.session.steps[after].last, reason=reason)
         yield Redrawn(self.session.redraw())
+
+    def _restarted(self, updates: Iterator[Update]) -> Iterator[RoomUpdate]:
+        """A run from the first step on, and before it the word that it has replaced the others."""
+        first = next(updates, None)
+        yield Restarted(self.session.lines.active.id)
+        if first is not None:
+            yield first
+        yield from updates
 
     def replay(self, step: Step, layer: int, resid_pre: Array) -> Iterator[RoomUpdate]:
         """Recompute a block that the byte budget left out."""
@@ -135,8 +224,16 @@ class EngineRoom:
     ) -> Iterator[RoomUpdate]:
         """Every check on the tokens in hand, one verdict at a time."""
         session = self.session
+        if isinstance(session, CapturedSession):
+            again = play(CapturedSession(session.loaded), sampling)  # the one in hand stays as it is
+            for result in checks_of(again, names):
+                yield Checked(result)
+            return
+        engine = session.loaded.engine
+        if session.edits:
+            engine = engine.with_edits((*engine.edits, *session.edits))
         subject = Subject.under(
-            session.loaded.engine,
+            engine,
             prompt_ids,
             session.faults,
             continuation=tuple(continuation_ids),

@@ -79,6 +79,15 @@ def reader(weights: object) -> Callable[[Array], Array]:
     return lambda rows: unembed(normed(rows))
 
 
+def normer(weights: object) -> Callable[[Array], Array]:
+    """The model's final norm, of residual rows (rows, d_model).
+
+    Raises:
+        NoReadout: as :func:`reader`.
+    """
+    return _parts(weights)[0]
+
+
 def unembedder(weights: object) -> Callable[[Array], Array]:
     """The function from rows that the final norm has seen already to logits.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from decoder_gui.assets_path import asset
 from decoder_gui.debugger.hub import PREFIX, Downloading, Repository, fetch
 from model.byte_counts import format_bytes
+from model.captured_engine import CapturedEngine
 from model.checkpoints import LoadedModel, finish, open_checkpoint, opening
 from model.checkpoints.estimate import (
     Needs,
@@ -113,6 +114,11 @@ class Prepared:
     loaded: LoadedModel
     capacity: int
     remark: str = ""  # one sentence if the context is less than the model's and nobody chose it
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it is a capture, which has been run already."""
+        return isinstance(self.loaded.engine, CapturedEngine)
 
 
 def prepare(spec: str, capacity: int | None = None) -> Generator[Preparing, None, Prepared]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decoder_gui.debugger.differences import Doubles, absolute, largest_finite
 from model.engine import Array
@@ -131,7 +132,11 @@ def _keys_are_wrong(
     if not wrong.any() or _proportional(left[finite], right[finite], tolerance * size):
         return False
     columns = wrong.any(axis=(0, 1))
-    if first > 0 and (finite.any(axis=(0, 1)) & ~columns).any():
+    untouched = (finite.any(axis=(0, 1)) & ~columns).any()
+    # A row of the cache that is not the right one shows in most of the heads.
+    heads: NDArray[np.bool_] = np.any(wrong, axis=1)  # (head, key)
+    whole = (heads[:, columns].mean(axis=0) >= 0.5).all()
+    if first > 0 and untouched and whole:
         return True
     queries = rows(operation.inputs[0])
     if queries is None:

@@ -20,6 +20,17 @@ from model.sampling import Distribution, SamplingConfig, distribution, draw
 from model.shape import ModelShape
 from model.trace import Presence, Step
 
+SIZES = {
+    "depth": "layers",
+    "model_dim": "numbers in the residual stream",
+    "num_heads": "heads",
+    "kv_heads": "key/value heads",
+    "head_dim": "numbers in a head",
+    "mlp_dim": "numbers in the MLP",
+    "vocabulary": "tokens in the vocabulary",
+}
+"""Sizes that two runs must share to be compared, in words; contexts may differ."""
+
 BLOCKS_HELD = 2  # recomputed blocks held at a time, for each of the two runs
 
 
@@ -75,6 +86,7 @@ class Side:
         recall: brings an evicted block back; None where that is not possible.
         piece: the text of a token id, for words about a position.
         tolerance: how far its arithmetic lets sound ways of computing lie apart, relative.
+        sizes: the sizes of its shape that are known; a recording does not tell all of them.
     """
 
     name: str
@@ -83,6 +95,7 @@ class Side:
     recall: Recall | None = None
     piece: Callable[[int], str] = field(default=str)
     tolerance: float = 1e-4
+    sizes: frozenset[str] = frozenset(SIZES)
 
 
 class Arrays:
@@ -141,6 +154,7 @@ def sampler(
     """How a run chooses under some settings with the draws given, by position."""
 
     steps = {at: step for step in recording.steps[::-1] for at in range(step.first, step.last)}
+    tokens = [steps[at].token_ids[at - steps[at].first] for at in sorted(steps)]
 
     def choose(position: int) -> Chosen | None:
         uniform, step = draws.get(position), steps.get(position)
@@ -148,7 +162,7 @@ def sampler(
         if uniform is None or logits is None:
             return None
         try:
-            shown = distribution(logits, sampling_under(config, faults))
+            shown = distribution(logits, sampling_under(config, faults), tokens[: position + 1])
         except (NonFiniteLogits, FaultNotPossible):
             return Chosen(None)
         number = None if config.deterministic else uniform

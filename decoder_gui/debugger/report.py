@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from decoder_gui.debugger.choosing import generate, pick
+from decoder_gui.debugger.captured_session import CapturedSession
+from decoder_gui.debugger.choosing import Pick, generate, pick
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import Session
+from model.captured_engine import CapturedEngine
+from model.checkpoints.captures import sampling_of
 from model.checks import CheckResult, Subject, run_checks
+from model.checks.captured import Recorded, check_capture
 from model.errors import CacheExhausted, NonFiniteLogits
-from model.sampling import Distribution, SamplingConfig, top_candidates
+from model.sampling import Distribution, SamplingConfig, token_score, top_candidates
+from model.trace import Phase
 
 CANDIDATES = 20
 
@@ -40,6 +45,25 @@ def execute(
     except CacheExhausted as full:
         exhausted = str(full)
     return Outcome(session, run, sampling, tokens, exhausted)
+
+
+def play(session: CapturedSession, sampling: SamplingConfig) -> Outcome:
+    """The steps of a capture; nothing is run, and its own settings of the sampler go before."""
+    run = Run(session.engine)
+    for update in session.play():
+        run.apply(update)
+    for index, step in enumerate(session.capture.steps):
+        if step.by_hand:
+            run.mark_by_hand(index)
+    return Outcome(session, run, sampling_of(session.capture) or sampling, len(run.trace.steps))
+
+
+def checks_of(outcome: Outcome) -> Iterator[CheckResult]:
+    """The checks after a run; of a capture, those that can be made without weights."""
+    engine, run = outcome.session.engine, outcome.run
+    if isinstance(engine, CapturedEngine):
+        return check_capture(Recorded(engine, run.trace, sampling_of(engine.capture)))
+    return run_checks(subject_of(outcome))
 
 
 def subject_of(outcome: Outcome) -> Subject:
@@ -77,7 +101,7 @@ def as_object(outcome: Outcome) -> dict[str, Any]:
             "weight_reads": stats.weight_reads,
             "tokens_per_weight_read": stats.tokens_per_weight_read,
         },
-        "checks": check_objects(run_checks(subject_of(outcome))),
+        "checks": check_objects(checks_of(outcome)),
     }
 
 
@@ -97,10 +121,13 @@ def check_objects(results: Iterable[CheckResult]) -> list[dict[str, Any]]:
 
 def check_lines(results: Iterable[CheckResult]) -> list[str]:
     """Verdicts as text, one line each."""
-    return [
-        f"{'holds' if result.holds else 'FAILS'}  {result.name:<18} {result.detail}"
-        for result in results
-    ]
+    return [f"{_word(result):<5}  {result.name:<18} {result.detail}" for result in results]
+
+
+def _word(result: CheckResult) -> str:
+    if not result.examined:
+        return "–"
+    return "holds" if result.holds else "FAILS"
 
 
 def as_text(outcome: Outcome) -> str:
@@ -116,12 +143,15 @@ def as_text(outcome: Outcome) -> str:
         best = "   ".join(
             f"{c['text']} {c['final'] * 100:.1f}%" for c in shown["candidates"][:5] if c["final"]
         )
-        if shown["entropy"] is None:
+        if not shown["logits"]:
+            lines.append("  no logits were recorded")
+        elif shown["entropy"] is None:
             lines.append("  no distribution: there are logits that are NaN or infinite")
         else:
             lines.append(f"  {shown['kept']} kept · entropy {shown['entropy']:.3f} nats · {best}")
         if shown["selected_id"] is not None:
-            how = "greedy" if shown["draw"] is None else f"draw {shown['draw']:.6f}"
+            how = "greedy" if outcome.sampling.deterministic else "draw not known"
+            how = how if shown["draw"] is None else f"draw {shown['draw']:.6f}"
             lines.append(
                 f"  takes {piece(shown['selected_id']).text} "
                 f"({how}, log-probability {shown['log_probability']:.6f} nats)"
@@ -133,7 +163,7 @@ def as_text(outcome: Outcome) -> str:
         f"cache {cache.length} of {cache.capacity} positions, {cache.bytes_used} of "
         f"{cache.bytes_reserved} bytes"
     )
-    lines.extend(check_lines(run_checks(subject_of(outcome))))
+    lines.extend(check_lines(checks_of(outcome)))
     return "\n".join(lines)
 
 
@@ -141,6 +171,8 @@ def _whole_text(outcome: Outcome) -> str:
     trace = outcome.run.trace
     last = len(trace.steps) - 1
     ids = list(trace.token_ids)
+    if isinstance(outcome.session, CapturedSession):
+        return outcome.session.loaded.tokenizer.decode(ids)
     picked = outcome.run.landing(last, outcome.sampling) if outcome.chosen else None
     return outcome.session.loaded.tokenizer.decode([*ids, *([picked.token_id] if picked else [])])
 
@@ -150,21 +182,20 @@ def _step_object(outcome: Outcome, index: int) -> dict[str, Any]:
     trace = run.trace
     step = trace.steps[index]
     logits = trace.logits(index)
-    if logits is None:
-        raise RuntimeError(f"step {index} has no logits")
     shown: Distribution | None = None
     try:
         shown = run.distribution(index, config)
     except NonFiniteLogits:
-        if outcome.chosen:  # a token was asked for, and there is nothing to choose it from
+        # A token was asked for, and there is nothing to choose it from.
+        if outcome.chosen and not isinstance(outcome.session, CapturedSession):
             raise
     piece = outcome.session.loaded.tokenizer.piece
-    chosen = pick(shown, config, step.uniform) if shown is not None and outcome.chosen else None
+    chosen = _choice(outcome, index, shown)
     return {
         "phase": step.phase.value,
         "positions": [step.first, step.last],
         "token_ids": list(step.token_ids),
-        "logits": [_finite(value) for value in logits.tolist()],
+        "logits": [] if logits is None else [_finite(value) for value in logits.tolist()],
         "entropy": None if shown is None else shown.entropy,
         "kept": 0 if shown is None else shown.kept_count,
         "candidates": [
@@ -182,6 +213,25 @@ def _step_object(outcome: Outcome, index: int) -> dict[str, Any]:
         "selected_id": None if chosen is None else chosen.token_id,
         "log_probability": None if chosen is None else chosen.log_probability,
     }
+
+
+def _choice(outcome: Outcome, index: int, shown: Distribution | None) -> Pick | None:
+    """The token chosen after a step: of a capture, the one that was really taken."""
+    session, steps = outcome.session, outcome.run.trace.steps
+    if shown is None or not outcome.chosen:
+        return None
+    if not isinstance(session, CapturedSession):
+        return pick(shown, outcome.sampling, steps[index].uniform)
+    captured = session.capture.steps[index]
+    if index + 1 == len(steps):
+        if captured.draw is None and not outcome.sampling.deterministic:
+            return None
+        return pick(shown, outcome.sampling, steps[index].uniform)
+    following = steps[index + 1]
+    if following.phase is Phase.PREFILL:
+        return None  # the rest of a prompt: nothing was chosen
+    score = token_score(shown, following.token_ids[0])
+    return Pick(score.token, score.log_probability, captured.draw)
 
 
 def _finite(value: float) -> float | None:

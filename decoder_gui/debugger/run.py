@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from model.sampling import (
     rank,
     stable_log_softmax,
 )
-from model.trace import Event, Trace
+from model.trace import Event, Phase, Step, Trace
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Run:
         self.trace = Trace(engine.operations, engine.shape)
         self.faults = faults
         self._taken_by_hand: set[int] = set()
+        self._settings: dict[int, SamplingConfig] = {}
         self._log_probabilities: list[float | None] = []
         self._rankings: OrderedDict[int, Ranking] = OrderedDict()
 
@@ -47,6 +49,7 @@ class Run:
         other = copy(self)
         other.trace = self.trace.copy()
         other._taken_by_hand = set(self._taken_by_hand)
+        other._settings = dict(self._settings)
         other._log_probabilities = list(self._log_probabilities)
         other._rankings = OrderedDict(self._rankings)
         return other
@@ -55,7 +58,8 @@ class Run:
         """Take in what a session yielded."""
         match update:
             case StepBegan(step):
-                self.cut(step.index)
+                if step.index < len(self.trace.steps):
+                    self.cut(step.index)
                 self.trace.begin(step)
             case Event():
                 self.trace.add(update)
@@ -64,20 +68,43 @@ class Run:
             case BlockReplayed(step, layer, arrays):
                 self.trace.add_replay(step, layer, arrays)
 
+    def fork(self, steps: Sequence[Step]) -> Run:
+        """Another run that begins with these steps of this one; see :meth:`Trace.fork`."""
+        other = copy(self)
+        other.trace = self.trace.fork(steps)
+        other._taken_by_hand = {step for step in self._taken_by_hand if step < len(steps) - 1}
+        other._settings = {k: v for k, v in self._settings.items() if k < len(steps) - 1}
+        other._log_probabilities = self._log_probabilities[: other.trace.positions]
+        other._rankings = OrderedDict()
+        return other
+
+    def emptied(self) -> Run:
+        """A run of no steps that remembers how the tokens of this one were chosen."""
+        other = self.fork(())
+        other.take_marks(self)
+        return other
+
+    def take_marks(self, other: Run) -> None:
+        """How the tokens were chosen, from another run of the same tokens."""
+        self._taken_by_hand |= other._taken_by_hand
+        self._settings.update(other._settings)
+
     def cut(self, steps: int) -> None:
         """Forget everything from a step on."""
         if steps < len(self.trace.steps):
             del self._log_probabilities[self.trace.steps[steps].first :]
         self.trace.truncate(steps)
         self._taken_by_hand = {step for step in self._taken_by_hand if step < steps - 1}
+        self._settings = {k: v for k, v in self._settings.items() if k < steps - 1}
         for step in [step for step in self._rankings if step >= steps]:
             del self._rankings[step]
 
     def drop_unfinished(self) -> None:
-        """After a cancelled job: forget the step that was not completed."""
-        last = len(self.trace.steps) - 1
-        if last >= 0 and not self.trace.complete(last):
-            self.cut(last)
+        """After a cancelled job: forget the step that was not completed, and what was to follow."""
+        steps = len(self.trace.steps)
+        if steps and not self.trace.complete(steps - 1):
+            steps -= 1
+        self.cut(steps)
 
     @property
     def taken_by_hand(self) -> frozenset[int]:
@@ -87,6 +114,15 @@ class Run:
     def mark_by_hand(self, step: int) -> None:
         """Remember that the token after a step was chosen by hand."""
         self._taken_by_hand.add(step)
+
+    @property
+    def settings(self) -> Mapping[int, SamplingConfig]:
+        """Per step, the settings under which the token after it was chosen, where known."""
+        return self._settings
+
+    def mark_settings(self, steps: Iterable[int], settings: SamplingConfig) -> None:
+        """Remember under which settings the tokens after some steps were chosen."""
+        self._settings.update((step, settings) for step in steps)
 
     @property
     def log_probabilities(self) -> tuple[float | None, ...]:
@@ -100,7 +136,7 @@ class Run:
             Taken(
                 step.token_ids[0],
                 _number(self._log_probabilities[step.first]),
-                step.index - 1 in self._taken_by_hand,
+                step.index - 1 in self._taken_by_hand or step.phase is Phase.PREFILL,
             )
             for step in self.trace.steps[1:]
             if step.first < known
@@ -159,9 +195,9 @@ class Run:
         for row, token in zip(logits[0], rest, strict=False):
             self._log_probabilities.append(_log_probability(row, token))
 
-    def _token_log_probability(self, step: int, token: int) -> float:
-        logits = self.trace.logits(step)
-        return float("nan") if logits is None else _log_probability(logits, token)
+    def _token_log_probability(self, step: int, token: int) -> float | None:
+        logits = self.trace.logits(step)  # a capture may be without them
+        return None if logits is None else _log_probability(logits, token)
 
 
 def _number(value: float | None) -> float:

@@ -75,16 +75,13 @@ def differences(config: SamplingConfig, theirs: tuple[str, ...]) -> list[str]:
         # Top-k counts: only a penalty, which changes who is first, matters to it.
         minding = [name for name in cuts if moving != "temperature" or name != "top_k"]
         moved = [
-            STAGE_WORDS[name]
-            for name in minding
-            if (ours.index(moving) < ours.index(name))
-            != (theirs.index(moving) < theirs.index(name))
+            name for name in minding if _first(ours, moving, name) != _first(theirs, moving, name)
         ]
         if moved:
-            side = "before" if theirs.index(moving) < theirs.index(minding[0]) else "after"
+            side = "before" if _first(theirs, moving, moved[0]) else "after"
+            words = " and ".join(STAGE_WORDS[name] for name in moved)
             found.append(
-                f"It applies the {STAGE_WORDS[moving]} {side} {' and '.join(moved)}, not as the "
-                "order here."
+                f"It applies the {STAGE_WORDS[moving]} {side} {words}, not as the order here."
             )
     if "top_p" in cuts:
         mine = {name for name in cuts if ours.index(name) < ours.index("top_p")}
@@ -94,6 +91,11 @@ def differences(config: SamplingConfig, theirs: tuple[str, ...]) -> list[str]:
                 f"It measures top-p {_of_what(other)}; the order here measures it {_of_what(mine)}."
             )
     return found
+
+
+def _first(names: tuple[str, ...], one: str, other: str) -> bool:
+    """Whether one stage comes before another."""
+    return names.index(one) < names.index(other)
 
 
 def _of_what(cuts: set[str]) -> str:
@@ -121,36 +123,47 @@ def transformers_code(config: SamplingConfig) -> Code:
         return Code("transformers", f"model.generate(**inputs, do_sample=False, {penalty})\n")
     remarks = _ties(config, "all of them stay", all_stay=True)
     lines = []
-    neutral = "temperature=1.0, top_k=0, top_p=1.0"
-    if not differences(config, GENERATE):
-        neutral = (
-            f"temperature={config.temperature!r}, top_k={config.top_k}, top_p={config.top_p!r}"
-        )
-        extra = [f"min_p={config.min_p!r}"] if is_on(config, "min_p") else []
-        extra += [penalty] if is_on(config, "repetition_penalty") else []
-        call = f"model.generate(**inputs, do_sample=True, {', '.join([neutral, *extra])})"
+    # generate's own default of top_k is 50: what is off has to be said too.
+    arguments = ["temperature=1.0", "top_k=0", "top_p=1.0"]
+    if differences(config, GENERATE):
+        lines = ["# The order is another than that of generate's arguments: a list of processors."]
+        lines += _processors(config)
+        arguments.insert(0, "logits_processor=processors")
     else:
-        makers = {
-            "repetition_penalty": f"RepetitionPenaltyLogitsProcessor({config.repetition_penalty!r})",
-            "temperature": f"TemperatureLogitsWarper({config.temperature!r})",
-            "top_k": f"TopKLogitsWarper({config.top_k})",
-            "top_p": f"TopPLogitsWarper({config.top_p!r})",
-            "min_p": f"MinPLogitsWarper({config.min_p!r})",
-        }
-        made = [makers[name] for name in chain(config)]
-        names = sorted({text.split("(")[0] for text in made} | {"LogitsProcessorList"})
-        lines += ["from transformers import (", *(f"    {name}," for name in names), ")", ""]
-        lines += ["# The order of generate's own arguments is another: these go in as a list."]
-        lines += ["processors = LogitsProcessorList([", *(f"    {text}," for text in made), "])"]
-        call = f"model.generate(**inputs, do_sample=True, logits_processor=processors, {neutral})"
+        arguments = [f"{name}={getattr(config, name)!r}" for name in ("temperature", "top_k")]
+        arguments.append(f"top_p={config.top_p!r}")
+        arguments += [f"min_p={config.min_p!r}"] if is_on(config, "min_p") else []
+        arguments += [penalty] if is_on(config, "repetition_penalty") else []
     if config.seed is not None:
         remarks.append(DRAWS)
-        lines += ["import torch"] if not lines else []
-        lines += [f"torch.manual_seed({config.seed % 2**63})"]
-        if lines[0] != "import torch":
-            lines.insert(0, "import torch")
-    text = "\n".join([*lines, call]) + "\n"
-    return Code("transformers", _commented(remarks) + text, tuple(remarks))
+        lines += ["import torch", "", f"torch.manual_seed({config.seed % 2**63})"]
+    lines.append(f"model.generate(**inputs, do_sample=True, {', '.join(arguments)})")
+    text = _commented(remarks) + "\n".join(lines) + "\n"
+    return Code("transformers", text, tuple(remarks))
+
+
+def _processors(config: SamplingConfig) -> list[str]:
+    """Lines that make the chain as a LogitsProcessorList."""
+    classes = {
+        "repetition_penalty": "RepetitionPenaltyLogitsProcessor",
+        "temperature": "TemperatureLogitsWarper",
+        "top_k": "TopKLogitsWarper",
+        "top_p": "TopPLogitsWarper",
+        "min_p": "MinPLogitsWarper",
+    }
+    names = chain(config)
+    return [
+        "from transformers import (",
+        *(
+            f"    {each},"
+            for each in sorted(["LogitsProcessorList", *(classes[name] for name in names)])
+        ),
+        ")",
+        "",
+        "processors = LogitsProcessorList([",
+        *(f"    {classes[name]}({getattr(config, name)!r})," for name in names),
+        "])",
+    ]
 
 
 def llama_cpp_code(config: SamplingConfig) -> Code:
@@ -159,7 +172,7 @@ def llama_cpp_code(config: SamplingConfig) -> Code:
     words = ["llama-cli", "-m", "MODEL.gguf"]
     names = chain(config)
     if config.deterministic:
-        names = tuple(name for name in names if name == "repetition_penalty") + ("temperature",)
+        names = (*(name for name in names if name == "repetition_penalty"), "temperature")
     words += ["--samplers", ";".join(LLAMA_CPP[name] for name in names) or "temperature"]
     words += ["--temp", repr(config.temperature)]
     if "top_k" in names:

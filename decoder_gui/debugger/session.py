@@ -7,16 +7,18 @@ runs forward; rewinding sets the cache's length and brings the generator's state
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from decoder_gui.debugger.freed_memory import keep_freed_memory
+from decoder_gui.debugger.lines import Continuation, Entry, Line, Lines, Pass
+from model.ablation import Edit
 from model.checkpoints import LoadedModel
 from model.costs import DecodeStats
 from model.engine import Array, Cache, Engine
-from model.errors import CacheExhausted, ContextOverflow, EmptyPrompt
+from model.errors import CacheExhausted, ContextOverflow, EmptyPrompt, ShapeMismatch
 from model.faults import apply_faults
 from model.trace import Checkpoint, Event, Phase, Step
 
@@ -48,7 +50,46 @@ class BlockReplayed:
     arrays: Mapping[str, Array]
 
 
-Update = StepBegan | Event | StepEnded | BlockReplayed
+@dataclass(frozen=True)
+class BranchBegan:
+    """A branch is active that shares what was run before ``position`` with its ``parent``.
+
+    Attributes:
+        branch: its number; 0 is the line that a session begins with.
+        steps: those that it shares; the last one may end before the parent's does.
+        edits: what its engine changes, that of the parent included.
+        reason: in words, what it is for.
+        continued: whether steps of its own follow; if the first is not completed, the branch is
+            forgotten and the parent is active again.
+        kept: per branch, bytes of keys and values copied out of the cache.
+    """
+
+    branch: int
+    parent: int
+    position: int
+    steps: tuple[Step, ...]
+    edits: tuple[Edit, ...]
+    reason: str
+    continued: bool
+    kept: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class BranchEntered:
+    """Another branch is active; steps that it has yet to run again follow.
+
+    Attributes:
+        branch: which.
+        steps: those that are there.
+        source: the branch that has run some of them since; None where nobody had to.
+    """
+
+    branch: int
+    steps: tuple[Step, ...]
+    source: int | None
+
+
+Update = StepBegan | Event | StepEnded | BlockReplayed | BranchBegan
 
 
 def peek(state: Any) -> tuple[float, Any]:
@@ -59,7 +100,7 @@ def peek(state: Any) -> tuple[float, Any]:
 
 
 class Session:
-    """One prompt, one cache, one generator.
+    """One cache, one generator, and the branches of one prompt.
 
     Args:
         loaded: the model.
@@ -82,23 +123,29 @@ class Session:
     ) -> None:
         keep_freed_memory()
         self.loaded = loaded
-        self.engine: Engine = apply_faults(loaded.engine, faults)
+        self._unedited: Engine = apply_faults(loaded.engine, faults)
+        self.engine = self._unedited
         self.cache: Cache = self.engine.new_cache(capacity)
+        self.lines = Lines(self.cache)
         self.seed = DEFAULT_SEED if seed is None else seed
         self.faults = faults
         self.stats = DecodeStats()
         self._budget = budget
-        self._recorded: list[int] = []  # bytes per step
-        self._steps: list[Step] = []
         self._state: Mapping[str, Any] = np.random.PCG64(self.seed).state
         self._always_kept = self._names_always_kept()
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        return tuple(self._steps)
+        """Those of the active branch."""
+        return self.lines.active.steps
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """What the engine of the active branch changes."""
+        return self.lines.active.edits
 
     def prefill(self, token_ids: Sequence[int]) -> Iterator[Update]:
-        """Start over with a prompt: one parallel pass over all of its tokens.
+        """Start over with a prompt, without branches: one parallel pass over all of its tokens.
 
         Raises:
             EmptyPrompt: there are none.
@@ -112,7 +159,8 @@ class Session:
                 self.cache.capacity,
                 "choose a larger context, shorten the prompt, or cut its front explicitly",
             )
-        self.rewind(0)
+        self.lines.start_over()
+        self._enter_engine()
         self._state = np.random.PCG64(self.seed).state
         yield from self._run(Phase.PREFILL, token_ids)
 
@@ -128,50 +176,167 @@ class Session:
         if self.cache.length >= self.cache.capacity:
             raise CacheExhausted(self.cache.length, self.cache.capacity)
         # From the newest complete step, not from where an abandoned one left the generator.
-        state = self._steps[-1].checkpoint.generator_state if self._steps else self._state
+        self.lines.active.planned.clear()
+        state = self._newest_state()
         self._state = peek(state)[1] if drawn else state
         yield from self._run(Phase.DECODE, (token_id,))
 
-    def repeat(self, steps: Sequence[Step]) -> Iterator[Update]:
-        """Start over with the steps of another session, as far as the capacity goes.
+    def take_over(self, other: Session, steps: Sequence[Step]) -> None:
+        """Plan the branches of another session, and these steps as those of the active one.
 
         The tokens are the same and so are the numbers held, whatever seed, settings and redraws
-        they came from.
+        they came from. :meth:`run_planned` runs the active one, entering another runs that.
         """
-        self.rewind(0)
-        for step in steps:
-            if self.cache.length >= self.cache.capacity:
-                return
-            self._state = step.checkpoint.generator_state
-            yield from self._run(step.phase, step.token_ids)
+        self.lines.take_over(other.lines)
+        line = self.lines.active
+        planned = line.planned
+        line.planned = []
+        for index, step in enumerate(steps):
+            known = index < len(planned) and planned[index].step.token_ids == step.token_ids
+            line.planned.append(Entry(step, planned[index].made_by if known else Pass(step.last)))
+            if not known:
+                planned = planned[:index]
+        self._enter_engine()
 
     def rewind(self, steps: int) -> None:
         """Keep the first ``steps`` steps: set the cache's length and the generator's state back."""
-        if steps >= len(self._steps):
+        if steps >= len(self.steps):
             return
-        dropped = self._steps[steps]
-        self.cache.rewind(dropped.checkpoint.cache_length)
-        del self._steps[steps:]
-        del self._recorded[steps:]
-        self._state = self._steps[-1].checkpoint.generator_state if self._steps else self._state
-        self.stats = DecodeStats()
-        for step in self._steps:
-            self._count(step)
+        self.lines.rewind(steps)
+        self._state = self._newest_state()
+        self._recount()
 
     def redraw(self) -> Step:
         """Use up the newest step's uniform number and hold another; returns the step with it."""
-        uniform, _ = peek(peek(self._state)[1])
-        self._state = peek(self._state)[1]
-        step = self._steps[-1]
-        self._steps[-1] = Step(
-            step.index,
-            step.phase,
-            step.first,
-            step.token_ids,
-            Checkpoint(step.checkpoint.cache_length, self._state),
-            uniform,
+        self._state = peek(self._newest_state())[1]
+        step = self.steps[-1]
+        held = replace(
+            step,
+            checkpoint=Checkpoint(step.checkpoint.cache_length, self._state),
+            uniform=peek(self._state)[0],
         )
-        return self._steps[-1]
+        self.lines.active.done[-1] = Entry(held, self.lines.active.done[-1].made_by)
+        return held
+
+    # ---- branches
+
+    def fork(
+        self,
+        position: int,
+        continuation: Sequence[Continuation] = (),
+        *,
+        edits: Sequence[Edit] | None = None,
+        reason: str = "",
+    ) -> Iterator[Update]:
+        """Begin a branch that shares everything before a position, and run its own steps.
+
+        Nothing before the position is computed again: a step that contains it is shared up to
+        there. If the first step of its own is not completed, the branch is forgotten again.
+
+        Args:
+            position: the first one that is the branch's own.
+            continuation: the steps that it runs; without any it ends there.
+            edits: what its engine changes; as in the active branch, if not given.
+            reason: in words, what it is for.
+
+        Raises:
+            EditNotPossible, CacheExhausted: nothing has been begun.
+        """
+        parent = self.lines.active
+        parent.planned.clear()
+        changes = parent.edits if edits is None else tuple(edits)
+        engine = self._edited(changes)
+        wanted = position + sum(len(part.token_ids) for part in continuation)
+        if wanted > self.cache.capacity:
+            raise CacheExhausted(wanted - 1, self.cache.capacity)
+        if position > self.cache.length:
+            raise ShapeMismatch(f"there are {self.cache.length} positions, and none at {position}")
+        line = self.lines.fork(position, changes)
+        self.engine = engine
+        self._state = self._newest_state()
+        self._recount()
+        self._plan(line, continuation)
+        shared = len(line.done)
+        yield BranchBegan(
+            line.id,
+            parent.id,
+            position,
+            line.steps,
+            changes,
+            reason,
+            bool(continuation),
+            self.lines.kept_bytes,
+        )
+        try:
+            yield from self.run_planned()
+        finally:
+            if len(line.done) == shared and continuation:
+                self.lines.abandon(line, parent.id)
+                self._enter_engine()
+
+    def enter(self, branch: int) -> BranchEntered:
+        """Enter another branch: its keys and values are copied back, and nothing is computed.
+
+        Steps of it that were run before the faults or the context changed, or before it was
+        deleted, and that no other branch has run since, are left to :meth:`run_planned`.
+        """
+        line = self.lines[branch]
+        source = self.lines.adopt(line)
+        self.lines.enter(line)
+        self._enter_engine()
+        return BranchEntered(line.id, line.steps, source)
+
+    def run_planned(self) -> Iterator[Update]:
+        """Run what the active branch has yet to run, as far as the capacity goes.
+
+        Once that is cancelled or refused, nothing is planned any more: what was run stays.
+        """
+        line = self.lines.active
+        try:
+            while line.planned:
+                step, made_by = line.planned[0].step, line.planned[0].made_by
+                if step.last > self.cache.capacity:
+                    return
+                self._state = step.checkpoint.generator_state
+                whole = made_by.last == step.last and not made_by.ran
+                yield from self._run(step.phase, step.token_ids, made_by if whole else None)
+        finally:
+            line.planned.clear()
+
+    def _plan(self, line: Line, continuation: Sequence[Continuation]) -> None:
+        index, first = len(line.done), line.positions
+        for part in continuation:
+            checkpoint = part.checkpoint or Checkpoint(first, self._state)
+            step = Step(
+                index,
+                part.phase,
+                first,
+                part.token_ids,
+                Checkpoint(first, checkpoint.generator_state),
+                peek(checkpoint.generator_state)[0],
+            )
+            line.planned.append(Entry(step, Pass(step.last)))
+            index, first = index + 1, step.last
+
+    def _edited(self, edits: Sequence[Edit]) -> Engine:
+        if not edits:
+            return self._unedited
+        return self._unedited.with_edits((*self._unedited.edits, *edits))
+
+    def _enter_engine(self) -> None:
+        """The engine, the generator and the counts of the line that is active now."""
+        self.engine = self._edited(self.edits)
+        self._state = self._newest_state()
+        self._recount()
+
+    def _newest_state(self) -> Mapping[str, Any]:
+        done = self.lines.active.done
+        return done[-1].step.checkpoint.generator_state if done else self._state
+
+    def _recount(self) -> None:
+        self.stats = DecodeStats()
+        for step in self.steps:
+            self._count(step)
 
     def replay(self, step: Step, layer: int, resid_pre: Array) -> Iterator[Update]:
         """Recompute one block of a step from the residual stream at its input."""
@@ -180,9 +345,12 @@ class Session:
             arrays.update(activations.arrays)
         yield BlockReplayed(step.index, layer, {k: _read_only(v) for k, v in arrays.items()})
 
-    def _run(self, phase: Phase, token_ids: Sequence[int]) -> Iterator[Update]:
+    def _run(
+        self, phase: Phase, token_ids: Sequence[int], made_by: Pass | None = None
+    ) -> Iterator[Update]:
+        line = self.lines.active
         step = Step(
-            index=len(self._steps),
+            index=len(line.done),
             phase=phase,
             first=self.cache.length,
             token_ids=tuple(token_ids),
@@ -192,7 +360,7 @@ class Session:
         yield StepBegan(step)
         ids = np.asarray([step.token_ids], dtype=np.int64)
         recorded = 0
-        spent = sum(self._recorded)
+        spent = self.lines.spent
         for activations in self.engine.walk(
             ids, self.cache, keep=True, all_logits=self._wants_all_logits(len(token_ids))
         ):
@@ -206,8 +374,10 @@ class Session:
         # The sampler's place in the list: the choice itself is a function of the logits, the
         # settings and the held number, so that a slider can move it without running anything.
         yield Event(step.index, len(self.engine.operations) - 1, {})
-        self._steps.append(step)
-        self._recorded.append(recorded)
+        made = Pass(step.last) if made_by is None else made_by
+        made.ran, made.nbytes = True, recorded
+        line.done.append(Entry(step, made))
+        del line.planned[:1]  # it was this step, if there was any
         self._count(step)
         yield StepEnded(step.index)
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
+from PySide6.QtCore import QTimer
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from decoder_gui.change import Change
+from decoder_gui.commands.patterns import Patterns
 from decoder_gui.context import AppContext
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.viewdata.attention import AttentionView, build_attention, layer_in_hand
 from decoder_gui.viewdata.attention_store import PatternStore
 from decoder_gui.viewdata.faults import behaviour_line, build_faults, fault_banner
+from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_count, plural
 from decoder_gui.widgets.attention_matrix import AttentionMatrix
 from decoder_gui.widgets.fault_panel import FaultPanel
@@ -23,6 +28,8 @@ COLUMN_LEAST = 240.0
 COLUMN_SHARE = 0.36  # of the panel's width
 LEAKS_SHOWN = 2  # sentences; the tooltip has more, and the matrix marks every leak
 NO_LIMIT = 16_777_215  # Qt's own, which the binding does not export
+AT_ONCE = 2_000_000  # attention weights looked at while a view is made; others wait for the loop
+SLICE_WEIGHTS, SLICE = 400_000, 0.006  # and then in a turn of the event loop: weights, seconds
 _VIEW_CHANGES = Change.TRACE | Change.CURSOR | Change.SELECTION | Change.STYLE | Change.MODEL
 
 
@@ -42,6 +49,10 @@ class AttentionPanel(Panel):
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
         self._store = PatternStore()
+        self._patterns = Patterns(context, self._store, self._refresh)
+        self._slices = QTimer(self)
+        self._slices.setSingleShot(True)
+        self._slices.timeout.connect(self._take_slice)
         self._view: AttentionView | None = None
         self._drawn_for: tuple[object, ...] = ()
         self._locked = False
@@ -70,6 +81,7 @@ class AttentionPanel(Panel):
         self.matrix.hovered.connect(self._on_hovered)
         self.matrix.cell_chosen.connect(self._on_cell)
         self.matrix.cell_released.connect(self._on_released)
+        self.column.scrolled.connect(self._go_on)
         self.column.grid.head_chosen.connect(self._on_head)
         self.column.follow.clicked.connect(self._on_follow)
         self.column.break_button.clicked.connect(self.open_faults)
@@ -107,8 +119,9 @@ class AttentionPanel(Panel):
     def _redraw_view(self, changes: Change) -> None:
         moment = self.context.moment
         computed = moment is not None and moment.cursor is not None
+        more = False
         if moment is not None and changes & Change.TRACE:
-            self._store.prepare(moment)
+            more = self._store.prepare(moment, AT_ONCE, self.column.layers_in_sight())
         if not computed and self._view is not None and not self.context.idle:
             return  # the same model is about to run again: no flash of an empty panel
         if not computed:
@@ -123,25 +136,74 @@ class AttentionPanel(Panel):
         drawn_for = (moment.trace, moment.cursor, moment.step)
         held = self._view is not None and not self._view.not_kept
         if changes == Change.TRACE and held and drawn_for == self._drawn_for:
+            if more:
+                self._slices.start(0)
             return
         self._drawn_for = drawn_for
+        self._show(moment, restyled=bool(changes & Change.STYLE))
+        self._go_on()
+
+    def _show(self, moment: Moment, *, restyled: bool = False) -> None:
+        """Show a moment, with the thumbnails that are ready."""
         layer = self.context.selection.layer if self._locked else None
-        before, view = self._view, build_attention(moment, self._store, layer=layer)
+        in_sight = self.column.layers_in_sight()
+        before, view = (
+            self._view,
+            build_attention(moment, self._store, layer=layer, limit=AT_ONCE, first=in_sight),
+        )
         self._view = view
         self.column.follow.setChecked(not self._locked)
         self.set_caption(view.title, f"block kept · {HINT}" if self._locked else HINT)
-        if view is before and not changes & Change.STYLE:
+        if view is before and not restyled:
             return
         selection = self.context.selection
         chosen = None if selection.query is None and selection.key is None else view.selected
         self.matrix.set_data(view, self.context.style, chosen)
         self.column.set_heads(view)
         self._show_readout(self.matrix.hovered_cell)
-        steps = len(view.not_kept)
-        words = f"block {view.layer}: {plural(steps, 'step')} not kept, recomputing"
+        steps = view.not_kept
+        words = f"block {view.layer}: {plural(len(steps), 'step')} not kept"
+        if not all(self._patterns.refused(moment, view.layer, step) for step in steps):
+            words += ", recomputing"
         self.column.set_missing(words if steps else "")
-        if steps:
-            self.context.replay(view.not_kept[0], view.layer)
+
+    def _go_on(self) -> None:
+        """See to what the view in hand lacks: at hand, in the next turns; not kept, in the worker.
+
+        What was not kept is worked out again only for the matrix and for thumbnails in sight.
+        """
+        moment = self.context.moment
+        if self._view is None or moment is None or moment.cursor is None or not self.isVisible():
+            return
+        if self._view.unfinished or self._view.not_kept:
+            self._slices.start(0)
+            self._patterns.want(moment, self._view, self.column.layers_in_sight())
+
+    def _take_slice(self) -> None:
+        """Make thumbnails for a few milliseconds, then let the event loop have its turn."""
+        moment, view, began = self.context.moment, self._view, perf_counter()
+        if moment is None or view is None or moment.cursor is None or not self.isVisible():
+            return
+        more, store, in_sight = True, self._store, self.column.layers_in_sight()
+        store.follow(moment)
+        while more and perf_counter() - began < SLICE:
+            more = store.take_in(moment, SLICE_WEIGHTS, in_sight) or store.prepare(
+                moment, SLICE_WEIGHTS, in_sight
+            )
+        if store.unfinished(moment) != view.unfinished:
+            self._refresh()
+        if more:
+            self._slices.start(0)
+
+    def _refresh(self) -> None:
+        """Show what has been made ready since; nothing else has changed."""
+        moment = self.context.moment
+        if moment is None or moment.cursor is None or self._view is None or not self.isVisible():
+            return
+        self._show(moment)
+        self._redraw_checks()
+        self._fit()
+        self._go_on()
 
     def _show_readout(self, cell: tuple[int, int] | None) -> None:
         """Read out a cell, or the one in hand where there is none."""
@@ -260,3 +322,4 @@ class AttentionPanel(Panel):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._fit()
+        self._go_on()

@@ -99,6 +99,13 @@ class Derivation:
         return f"{words}: more than rounding, which explains {self.tolerance:.0e} at most"
 
     @property
+    def short_verdict(self) -> str:
+        """The gist of it: ``equal``, ``within rounding (6e-08)`` or ``more than rounding``."""
+        if not self.agrees:
+            return "more than rounding" if math.isfinite(self.difference) else "not rounding"
+        return f"within rounding ({self.difference:.0e})" if self.difference else "equal"
+
+    @property
     def agrees(self) -> bool:
         """Whether the two are the same number within rounding (NaN is NaN, -inf is -inf)."""
         if math.isnan(self.result) or math.isnan(self.recorded):
@@ -218,12 +225,14 @@ class Bench:
 
     def optional(self, name: str) -> Array | None:
         """A weight, or None where the model has none of that name, such as a bias."""
+        if self.moment.model.recorded is not None:
+            raise NoArithmetic(f"a capture holds no weights, and this number needs {name}")
         weights = self.moment.model.weights
         return None if weights is None else weights.parameter(name)
 
     @property
     def weights(self) -> Weights:
-        weights = self.moment.model.weights
+        weights = self.moment.model.weights or self.moment.model.recorded
         if weights is None:
             raise NoArithmetic("the weights of this model are not at hand")
         return weights

@@ -14,7 +14,7 @@ def turned(bench: Bench, cell: Cell) -> Worked:
     """One coordinate after its pair was turned by the angle of its position."""
     rotary = bench.weights.rotary
     if rotary is None:
-        raise NoArithmetic("this model has no rotary positions")
+        raise NoArithmetic("how rotary positions turn is not known")
     name = bench.operation.inputs[bench.operation.outputs.index(cell.array)]
     row = bench.row(name, cell.position, cell.head)
     symbol = cell.short.removeprefix("attn.rot_")

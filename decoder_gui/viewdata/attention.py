@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
+from decoder_gui.viewdata.attention_codes import Codes, encode
 from decoder_gui.viewdata.attention_leaks import (
     CheckLine,
     Leak,
@@ -17,11 +19,11 @@ from decoder_gui.viewdata.attention_leaks import (
     name_leaks,
     token_labels,
 )
-from decoder_gui.viewdata.attention_store import Codes, PatternStore, encode
+from decoder_gui.viewdata.attention_store import PatternStore
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_value
 from model.engine import Array
-from model.trace import Phase
+from model.trace import Phase, Step
 
 
 class CellState(Enum):
@@ -88,15 +90,16 @@ class AttentionView:
         rows_computed: rows from there on do not exist yet at the cursor; None before it means
             computed but not kept.
         codes: (positions, positions) uint8 colours, see
-            :mod:`decoder_gui.viewdata.attention_store`.
+            :mod:`decoder_gui.viewdata.attention_codes`.
         newest: first row of the step in hand.
         first_decode: first row that was decoded, None while there are only prefill rows.
         not_kept: steps of this layer to recompute, the one to start with in front.
-        leak_cells: (n, 2) query and key of this head's leaks, heaviest first.
+        leak_cells: (n, 2) query and key of this head's leaks, row by row.
         leak_count: leaks over all heads.
         leaks: the heaviest leaks in words, those of this head first.
         leaking, broken: (layers, heads) heads with a leak, or with NaN or infinity.
         mosaic: (layers, side, heads, side) uint8 colours, ``factor`` positions a cell.
+        unfinished: layers whose thumbnails lack patterns that exist at the cursor.
         selected: the cell in hand; None while there are no positions.
     """
 
@@ -121,12 +124,18 @@ class AttentionView:
     leaking: NDArray[np.bool_]
     broken: NDArray[np.bool_]
     mosaic: Codes
+    unfinished: frozenset[int]
     factor: int
     selected: tuple[int, int] | None
 
     @property
     def title(self) -> str:
         return f"Attention · block {self.layer} · head {self.head}"
+
+    @property
+    def ready(self) -> int:
+        """Number of thumbnails that show all there is at the cursor."""
+        return (self.layers - len(self.unfinished)) * self.heads
 
     def state(self, query: int, key: int) -> CellState:
         """What there is to show of a cell."""
@@ -208,12 +217,22 @@ def layer_in_hand(moment: Moment) -> int:
 
 
 def build_attention(
-    moment: Moment, store: PatternStore | None = None, *, layer: int | None = None
+    moment: Moment,
+    store: PatternStore | None = None,
+    *,
+    layer: int | None = None,
+    limit: int | None = None,
+    first: Sequence[int] = (),
 ) -> AttentionView:
     """The view of a layer (that of the operation in hand if None) and the selected head.
 
-    ``store`` is the memory that makes the next call cheap; without one all is done from scratch.
     As long as nothing of it changes, the next call returns the very same view.
+
+    Args:
+        store: the memory that makes the next call cheap; without one all is done from scratch.
+        limit: attention weights to look at in this call, at most about as many; the thumbnails of
+            the others stay unfinished. All of them if None.
+        first: layers whose thumbnails are done before the others.
     """
     store = PatternStore() if store is None else store
     store.follow(moment)
@@ -224,20 +243,21 @@ def build_attention(
     positions = 0 if step is None else step.last
     existing = tuple(store.rows_computed(moment, at) for at in range(shape.depth))
     selection = (moment.selection.query, moment.selection.key)
-    key = (layer, head, step, existing, selection)
-    latest = store.latest if isinstance(store.latest, AttentionView) else None
-    if latest is not None and store.latest_key == key:
-        return latest
     store.look_at(layer)
-    rows, weights, codes, not_kept = _compose(moment, store, layer, head, positions)
-    store.check(moment)
+    store.take_in(moment, limit, first)
+    key = (layer, head, step, existing, selection, store.version)
+    latest = store.latest if isinstance(store.latest, AttentionView) else None
+    if latest is not None and not latest.not_kept and store.latest_key == key:
+        return latest
+    matrix = _compose(moment, store, layer, head, positions)
+    store.take_in(moment, limit, first)  # a replay may have come to light
     mosaic, factor = store.mosaic(moment)
     labels = token_labels(moment, positions, latest.labels if latest else ())
     decoded = (label.position for label in labels if label.phase is Phase.DECODE)
     found = list(store.leaks(moment))
     leaking = np.zeros((shape.depth, shape.num_heads), np.bool_)
     for at, leaks in found:
-        leaking[at, leaks.heads] = True
+        leaking[at, leaks.head] = True
     broken = store.not_finite(moment)
     view = AttentionView(
         layer=layer,
@@ -247,52 +267,68 @@ def build_attention(
         positions=positions,
         window=shape.window(layer),
         labels=labels,
-        weights=weights,
-        rows=rows,
+        weights=matrix.weights,
+        rows=matrix.rows,
         rows_computed=existing[layer],
-        codes=codes,
+        codes=matrix.codes,
         newest=0 if step is None else step.first,
         first_decode=next(decoded, None),
-        not_kept=not_kept,
-        leak_cells=leak_cells(found, layer, head),
-        leak_count=sum(leaks.weights.size for _, leaks in found),
+        not_kept=matrix.not_kept,
+        leak_cells=matrix.leak_cells,
+        leak_count=sum(leaks.count for _, leaks in found),
         leaks=name_leaks(found, layer, head, labels),
         causal=causal_line(moment, store, found, layer, head, int(broken.sum())),
         leaking=leaking,
         broken=broken > 0,
         mosaic=mosaic,
+        unfinished=store.unfinished(moment),
         factor=factor,
-        selected=_selected(moment, rows, positions),
+        selected=_selected(moment, matrix.rows, positions),
     )
-    # What is incomplete may become complete without any of the key changing.
-    complete = not not_kept and not store.unchecked(moment)
-    store.remember(key if complete else None, view)
+    store.remember((*key[:-1], store.version), view)
     return view
 
 
-def _compose(
-    moment: Moment, store: PatternStore, layer: int, head: int, positions: int
-) -> tuple[tuple[Array | None, ...], NDArray[np.float32], Codes, tuple[int, ...]]:
-    rows: list[Array | None] = [None] * positions
-    weights = np.zeros((positions, positions), np.float32)
-    not_kept: list[int] = []
+@dataclass(frozen=True, eq=False)
+class _Matrix:
+    """One head at a cursor, see :class:`AttentionView`; ``key`` says of what it was made."""
+
+    key: tuple[object, ...]
+    rows: tuple[Array | None, ...]
+    weights: NDArray[np.float32]
+    codes: Codes
+    leak_cells: NDArray[np.int64]
+    not_kept: tuple[int, ...]
+
+
+def _compose(moment: Moment, store: PatternStore, layer: int, head: int, positions: int) -> _Matrix:
     name = store.names[layer]
+    not_kept: list[int] = []
+    patterns: list[tuple[Step, Array]] = []
     for step in moment.trace.steps:
         if step.first >= positions:
             break
         pattern = store.pattern(moment, step.index, layer)
-        if pattern is None:
-            if moment.exists(step.index, name):
-                not_kept.append(step.index)
-            continue
+        if pattern is not None:
+            patterns.append((step, pattern))
+        elif moment.exists(step.index, name):
+            not_kept.append(step.index)
+    key = (layer, head, moment.step, len(patterns), *not_kept)
+    if isinstance(store.composed, _Matrix) and store.composed.key == key:
+        return store.composed
+    rows: list[Array | None] = [None] * positions
+    weights = np.zeros((positions, positions), np.float32)
+    for step, pattern in patterns:
         square = pattern[head]
         weights[step.first : step.last, : square.shape[1]] = square
         rows[step.first : step.last] = list(square)
     weights.flags.writeable = False
-    codes = encode(weights, window=moment.trace.shape.window(layer))
+    codes = _blank(encode(weights, window=moment.trace.shape.window(layer)), rows)
     # The newest row is what is looked at, then the prompt, then the rest backwards.
     order = sorted(not_kept, key=lambda index: (index not in (not_kept[-1], 0), -index))
-    return tuple(rows), weights, _blank(codes, rows), tuple(order)
+    matrix = _Matrix(key, tuple(rows), weights, codes, leak_cells(codes), tuple(order))
+    store.composed = matrix
+    return matrix
 
 
 def _blank(codes: Codes, rows: list[Array | None]) -> Codes:

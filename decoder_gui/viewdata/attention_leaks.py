@@ -8,12 +8,13 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from decoder_gui.viewdata.attention_store import FoundLeaks, PatternStore
+from decoder_gui.viewdata.attention_codes import LEAKS_KEPT, Codes, HeadLeaks
+from decoder_gui.viewdata.attention_store import PatternStore
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_count, format_value, plural
 from model.trace import Phase
 
-LEAKS_NAMED = 40
+LEAKS_NAMED = LEAKS_KEPT
 
 
 class Verdict(Enum):
@@ -73,25 +74,24 @@ def token_labels(
     return tuple(labels)
 
 
-def leak_cells(found: list[tuple[int, FoundLeaks]], layer: int, head: int) -> NDArray[np.int64]:
-    cells = [
-        np.stack([leaks.queries, leaks.keys], axis=1)[leaks.heads == head]
-        for at, leaks in found
-        if at == layer
-    ]
-    return np.concatenate(cells) if cells else np.zeros((0, 2), np.int64)
+def leak_cells(codes: Codes) -> NDArray[np.int64]:
+    """Query and key of every cell above the diagonal that has a colour, (n, 2), row by row."""
+    above = np.triu(codes, 1)
+    return np.argwhere(above) if above.any() else np.zeros((0, 2), np.int64)
 
 
 def name_leaks(
-    found: list[tuple[int, FoundLeaks]], layer: int, head: int, labels: tuple[TokenLabel, ...]
+    found: list[tuple[int, HeadLeaks]], layer: int, head: int, labels: tuple[TokenLabel, ...]
 ) -> tuple[Leak, ...]:
+    """The heaviest leaks in words, those of one head first."""
     candidates: list[tuple[bool, float, int, int, int, int]] = []
     for at, leaks in found:
-        here = np.flatnonzero(leaks.heads == head)[:LEAKS_NAMED] if at == layer else ()
-        for i in {*range(min(LEAKS_NAMED, leaks.weights.size)), *(int(i) for i in here)}:
-            elsewhere = (at, int(leaks.heads[i])) != (layer, head)
-            cell = (at, int(leaks.heads[i]), int(leaks.queries[i]), int(leaks.keys[i]))
-            candidates.append((elsewhere, -float(leaks.weights[i]), *cell))
+        elsewhere = (at, leaks.head) != (layer, head)
+        columns = zip(leaks.weights, leaks.queries, leaks.keys, strict=True)
+        candidates += [
+            (elsewhere, -float(weight), at, leaks.head, int(query), int(key))
+            for weight, query, key in columns
+        ]
     named = []
     for elsewhere, negative, at, of, query, key in sorted(candidates)[:LEAKS_NAMED]:
         sentence = (
@@ -107,15 +107,16 @@ def name_leaks(
 def causal_line(
     moment: Moment,
     store: PatternStore,
-    found: list[tuple[int, FoundLeaks]],
+    found: list[tuple[int, HeadLeaks]],
     layer: int,
     head: int,
     broken: int,
 ) -> CheckLine:
-    total = sum(leaks.weights.size for _, leaks in found)
+    total = sum(leaks.count for _, leaks in found)
     if total:
-        here = sum(int((leaks.heads == head).sum()) for at, leaks in found if at == layer)
-        text = f"{plural(here, 'weight')} above the diagonal, {format_count(total)} in all heads"
+        here = sum(leaks.count for at, leaks in found if (at, leaks.head) == (layer, head))
+        among = "all heads" if not store.unchecked(moment) else "the patterns examined"
+        text = f"{plural(here, 'weight')} above the diagonal, {format_count(total)} in {among}"
         return CheckLine(Verdict.FAILS, text)
     if broken:
         text = f"causality cannot be judged: {plural(broken, 'weight')} not finite"
@@ -124,6 +125,6 @@ def causal_line(
         return CheckLine(Verdict.OPEN, "no weight computed yet")
     skipped = store.unchecked(moment)
     if skipped:
-        text = f"no weight above the diagonal; {plural(skipped, 'pattern')} not kept, not examined"
+        text = f"no weight above the diagonal; {plural(skipped, 'pattern')} not examined"
         return CheckLine(Verdict.OPEN, text)
     return CheckLine(Verdict.HOLDS, "no weight above the diagonal")

@@ -4,122 +4,44 @@ A recorded pattern never changes, so each one is turned into colours once. What 
 is a slice of those pictures: rows are appended in order of position, and a row that is not computed
 yet at the cursor is blanked in the slice. A run that is cut and continued drops the rows from the
 cut on.
+
+Patterns of long prompts are taken in a few heads at a time, so that whoever asks can stop after any
+of them; those that were not kept come as digests that somebody else has made.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decoder_gui.debugger.cursor import last
+from decoder_gui.viewdata.attention_codes import (
+    NOTHING,
+    Codes,
+    Digest,
+    HeadLeaks,
+    digest,
+    encode,
+    joined,
+    shrink,
+    shrink_factor,
+)
+from decoder_gui.viewdata.attention_progress import Done, Key
 from decoder_gui.viewdata.moment import Moment
 from model.engine import Array
 from model.operations import Kind
 from model.trace import Step, Trace
 
-Codes = NDArray[np.uint8]
-Key = tuple[int, int]  # (step, layer)
-
-NOTHING = 0
-"""Code of a cell without a colour: masked, not computed, not kept, or not finite."""
-STEPS = 254
-"""A weight w in [0, 1] has the code 1 + round(w * STEPS), so that a maximum of codes is one of
-weights and never of absences."""
-LEAK_TOLERANCE = 1e-9
-"""Attention weights above the diagonal are leaks when larger than this."""
 THUMBNAIL_SIDE = 64
 """Most cells along a thumbnail's side; more positions are shrunk by maximum."""
 PARTIALS_KEPT = 2048
-
-
-def encode(weights: Array, first: int = 0, window: int = 0) -> Codes:
-    """Codes of attention weights (..., rows, keys); ``first`` is the position of row 0.
-
-    What is above the diagonal, or before a window of that many keys (0: none), is masked and gets
-    no colour, unless it is a leak.
-    """
-    with np.errstate(invalid="ignore"):
-        scaled = np.clip(weights, 0.0, 1.0) * STEPS + 1.5
-    finite = np.isfinite(weights)
-    codes: Codes = np.where(finite, scaled, NOTHING).astype(np.uint8)
-    rows, keys = weights.shape[-2:]
-    if first + 1 < keys:
-        later = np.arange(keys) > np.arange(first, first + rows)[:, np.newaxis]
-        codes[later & (weights <= LEAK_TOLERANCE)] = NOTHING
-    if window and window < first + rows:
-        newest_hidden = np.arange(first, first + rows)[:, np.newaxis] - window
-        codes[(np.arange(keys) <= newest_hidden) & (weights <= LEAK_TOLERANCE)] = NOTHING
-    return codes
-
-
-def shrink(codes: Codes, factor: int) -> Codes:
-    """The largest code of each block of ``factor`` x ``factor`` cells of (..., rows, keys)."""
-    if factor == 1:
-        return codes
-    *front, rows, keys = codes.shape
-    tall, wide = -(-rows // factor), -(-keys // factor)
-    padded = np.zeros((*front, tall * factor, wide * factor), np.uint8)
-    padded[..., :rows, :keys] = codes
-    # One maximum per offset is several times faster than reshape().max().
-    halved = padded[..., ::factor, :].copy()
-    for offset in range(1, factor):
-        np.maximum(halved, padded[..., offset::factor, :], out=halved)
-    result = halved[..., ::factor].copy()
-    for offset in range(1, factor):
-        np.maximum(result, halved[..., offset::factor], out=result)
-    return result
-
-
-def shrink_factor(positions: int, side: int) -> int:
-    """The smallest power of two by which that many positions fit into ``side`` cells."""
-    factor = 1
-    while -(-positions // factor) > side:
-        factor *= 2
-    return factor
-
-
-@dataclass(frozen=True)
-class FoundLeaks:
-    """Weights above the diagonal of one layer in one step; parallel arrays, heaviest first."""
-
-    heads: NDArray[np.int64]
-    queries: NDArray[np.int64]
-    keys: NDArray[np.int64]
-    weights: NDArray[np.float64]
-
-
-class _Done:
-    """Which (step, layer) pairs are done; asking for the others costs only what is not done."""
-
-    def __init__(self, layers: int) -> None:
-        self._layers = layers
-        self._complete = 0  # all layers of this many leading steps
-        self._others: set[Key] = set()
-
-    def add(self, key: Key) -> None:
-        self._others.add(key)
-        while self._others.issuperset(row := [(self._complete, i) for i in range(self._layers)]):
-            self._others.difference_update(row)
-            self._complete += 1
-
-    def forget(self, steps: int) -> None:
-        """Keep what belongs to the first ``steps`` steps."""
-        self._complete = min(self._complete, steps)
-        self._others = {key for key in self._others if key[0] < steps}
-
-    def missing(self, existing: tuple[int, int]) -> list[Key]:
-        """The pairs not done among all layers of some steps and the first layers of one more."""
-        steps, more = existing
-        wanted = [
-            (step, layer)
-            for step in range(self._complete, steps + 1)
-            for layer in range(self._layers if step < steps else more)
-        ]
-        return [key for key in wanted if key not in self._others]
+_AT_ONCE = 2_000_000  # weights that are taken in between two looks at how much may be done
+_PER_PATTERN = 20_000  # weights that take as long as what a pattern costs beside its weights
 
 
 @dataclass
@@ -127,9 +49,10 @@ class _Pictures:
     """All heads at one shrink factor: cells (layer, row, head, key), so that it is one mosaic."""
 
     cells: Codes
-    filled: _Done
+    settled: Done  # taken in, or found not to be there
     bottom: list[int]  # per layer: one past the last row filled
-    partial: dict[tuple[int, int], Codes] = field(default_factory=dict)  # (layer, rows computed)
+    absent: set[Key] = field(default_factory=set)  # settled without having been taken in
+    partial: dict[Key, Codes] = field(default_factory=dict)  # by layer and rows computed
 
 
 class PatternStore:
@@ -147,13 +70,16 @@ class PatternStore:
         self._names = () if trace is None else pattern_names(trace)
         self._steps: tuple[Step, ...] = ()
         self._pictures: dict[int, _Pictures] = {}
-        self._checked = _Done(len(self._names))
-        self._leaks: dict[Key, FoundLeaks] = {}
+        self._task: Iterator[int] | None = None  # a pattern of which some heads are taken in
+        self._checked: list[Key] = []  # in order
+        self._leaks: dict[Key, tuple[HeadLeaks, ...]] = {}
         self._broken: dict[Key, NDArray[np.int64]] = {}  # per head
         self._kept: dict[int, Array] = {}
         self._kept_layer = -1
         self.latest: object = None
         self.latest_key: object = None
+        self.composed: object = None  # the matrix made last, for the next view of the same head
+        self.version = 0  # counts what was taken in
 
     def remember(self, key: object, view: object) -> None:
         """Keep the view made last, for as long as its key and the trace stay the same."""
@@ -178,21 +104,25 @@ class PatternStore:
         if same < len(self._steps):
             self._forget(same)
             self.remember(None, None)
+            self.composed = None
         self._steps = steps
 
     def _forget(self, steps: int) -> None:
         """Drop what came from steps ``steps`` onwards."""
         first = self._steps[steps].first
+        self._task = None
         self._leaks = {key: found for key, found in self._leaks.items() if key[0] < steps}
         self._broken = {key: count for key, count in self._broken.items() if key[0] < steps}
-        self._checked.forget(steps)
+        del self._checked[bisect_left(self._checked, (steps, 0)) :]
         self._kept = {step: array for step, array in self._kept.items() if step < steps}
         for factor, pictures in self._pictures.items():
             block = first // factor
             pictures.partial.clear()
             pictures.cells[:, block:] = NOTHING
             untouched = (step.index for step in self._steps if step.last > block * factor)
-            pictures.filled.forget(next(untouched, len(self._steps)))
+            from_here = next(untouched, len(self._steps))
+            pictures.settled.forget(from_here)
+            pictures.absent = {key for key in pictures.absent if key[0] < from_here}
             pictures.bottom = [min(bottom, block * factor) for bottom in pictures.bottom]
 
     def rows_computed(self, moment: Moment, layer: int) -> int:
@@ -214,43 +144,147 @@ class PatternStore:
             found = self._kept.get(step)
         return found
 
-    def prepare(self, moment: Moment) -> None:
-        """Take in all that is recorded, beyond the cursor too.
-
-        While tokens are decoded the cursor stays behind. When it arrives, hundreds of patterns at
-        once would hold up the window.
-        """
-        if not moment.trace.steps:
-            return
-        ahead = replace(moment, cursor=last(moment.trace))
-        self.follow(ahead)
-        self.check(ahead)
-        self.mosaic(ahead)
+    def keep(self, step: Step, layer: int, pattern: Array) -> None:
+        """Take a pattern (head, row, key) that was worked out again, if its layer is looked at."""
+        known = step.index < len(self._steps) and self._steps[step.index] is step
+        if known and layer == self._kept_layer:
+            self._kept[step.index] = pattern
+            self.version += 1
 
     def look_at(self, layer: int) -> None:
         """Keep what is replayed of this layer, and let the one before go."""
         if layer != self._kept_layer:
             self._kept_layer, self._kept = layer, {}
 
-    def check(self, moment: Moment) -> None:
-        """Examine every pattern that exists at the cursor and was not examined before."""
-        for step, layer in self._checked.missing(self._existing(moment)):
-            pattern = self.pattern(moment, step, layer)
-            if pattern is None:
-                continue
-            self._checked.add((step, layer))
-            broken = np.count_nonzero(~np.isfinite(pattern), axis=(1, 2))
-            if broken.any():
-                self._broken[(step, layer)] = broken
-            leaks = find_leaks(pattern, self._steps[step].first)
-            if leaks is not None:
-                self._leaks[(step, layer)] = leaks
+    # ---- taking patterns in
 
-    def leaks(self, moment: Moment) -> Iterator[tuple[int, FoundLeaks]]:
-        """(layer, leaks) of every pattern that exists at the cursor and leaks."""
+    def prepare(self, moment: Moment, limit: int | None = None, layers: Sequence[int] = ()) -> bool:
+        """Take in what is recorded, beyond the cursor too; see :meth:`take_in`.
+
+        While tokens are decoded the cursor stays behind. When it arrives, hundreds of patterns at
+        once would hold up the window.
+        """
+        if not moment.trace.steps:
+            return False
+        ahead = replace(moment, cursor=last(moment.trace))
+        self.follow(ahead)
+        return self.take_in(ahead, limit, layers)
+
+    def take_in(self, moment: Moment, limit: int | None = None, layers: Sequence[int] = ()) -> bool:
+        """Look at patterns that exist at the cursor and are at hand, each of them once.
+
+        Args:
+            limit: stop after about as many weights; all there are if None.
+            layers: those to begin with.
+
+        Returns:
+            Whether there is more to do.
+        """
+        spent = 0
+        for task in self._tasks(moment, layers):
+            self._task = task
+            for size in task:
+                spent += size + _PER_PATTERN
+                if limit is not None and spent >= limit:
+                    return True
+            self._task = None
+        return False
+
+    def _tasks(self, moment: Moment, layers: Sequence[int]) -> Iterator[Iterator[int]]:
+        """What was begun, then every pattern at hand that was not taken in yet."""
+        if self._task is not None:
+            yield self._task
+        if moment.step is None:
+            return
+        factor, pictures = self._pictures_at(moment)
+        waiting = pictures.settled.missing(self._existing(moment))
+        waiting += [
+            key
+            for step in self._kept
+            if (key := (step, self._kept_layer)) in pictures.absent
+            and moment.exists(step, self._names[key[1]])
+        ]
+        waiting.sort(key=lambda key: (key[1] not in layers, *key))
+        for key in waiting:
+            pattern = self.pattern(moment, *key)
+            if pattern is not None:
+                yield self._take(pictures, factor, key, pattern)
+            else:
+                pictures.settled.add(key)
+                pictures.absent.add(key)
+
+    def _take(self, pictures: _Pictures, factor: int, key: Key, pattern: Array) -> Iterator[int]:
+        step, window = self._steps[key[0]], self._window(key[1])
+        several = max(1, _AT_ONCE // max(1, pattern[0].size))
+        parts: list[Digest] = []
+        for head in range(0, len(pattern), several):
+            part = pattern[head : head + several]
+            parts.append(digest(part, step.first, window, factor, head))
+            if head + several < len(pattern):
+                yield part.size
+        self._add(pictures, factor, key, joined(parts))
+        yield part.size
+
+    def add(self, step: Step, layer: int, factor: int, found: Digest) -> None:
+        """Take in what was made elsewhere of a pattern that was not kept."""
+        pictures = self._pictures.get(factor)
+        known = step.index < len(self._steps) and self._steps[step.index] is step
+        if pictures is not None and known and (step.index, layer) in pictures.absent:
+            self._add(pictures, factor, (step.index, layer), found)
+
+    def _add(self, pictures: _Pictures, factor: int, key: Key, found: Digest) -> None:
+        self.version += 1
+        at, layer = key
+        top = self._steps[at].first // factor
+        rows, _, keys = found.cells.shape
+        target = pictures.cells[layer, top : top + rows, :, :keys]
+        np.maximum(target, found.cells, out=target)
+        pictures.bottom[layer] = max(pictures.bottom[layer], self._steps[at].last)
+        if key in pictures.absent:
+            pictures.absent.remove(key)
+        else:
+            pictures.settled.add(key)
+        if not self._is_checked(key):
+            insort(self._checked, key)
+            if found.leaks:
+                self._leaks[key] = found.leaks
+            if found.broken.any():
+                self._broken[key] = found.broken
+
+    def _is_checked(self, key: Key) -> bool:
+        at = bisect_left(self._checked, key)
+        return at < len(self._checked) and self._checked[at] == key
+
+    def _pictures_at(self, moment: Moment) -> tuple[int, _Pictures]:
+        """The pictures that a cursor needs; from finer ones where those are there."""
+        step, shape = moment.step, moment.trace.shape
+        assert step is not None
+        side, layers = self._side, len(self._names)
+        factor = shrink_factor(step.last, side)
+        found = self._pictures.get(factor)
+        if found is None:
+            cells = np.zeros((layers, side, shape.num_heads, side), np.uint8)
+            found = _Pictures(cells, Done(layers), [0] * layers)
+            finer = self._pictures.get(factor // 2)
+            if finer is not None:
+                small = shrink(finer.cells.transpose(0, 2, 1, 3), 2).transpose(0, 2, 1, 3)
+                found.cells[:, : small.shape[1], :, : small.shape[3]] = small
+                found.settled, found.bottom = finer.settled.copy(), list(finer.bottom)
+                found.absent = set(finer.absent)
+            self._pictures[factor] = found
+        return factor, found
+
+    def _window(self, layer: int) -> int:
+        trace = None if self._trace is None else self._trace()
+        return 0 if trace is None else trace.shape.window(layer)
+
+    # ---- what is known at a cursor
+
+    def leaks(self, moment: Moment) -> Iterator[tuple[int, HeadLeaks]]:
+        """(layer, leaks of a head) for every pattern that exists at the cursor and leaks."""
         for (step, layer), found in self._leaks.items():
             if moment.exists(step, self._names[layer]):
-                yield layer, found
+                yield from ((layer, leaks) for leaks in found)
 
     def not_finite(self, moment: Moment) -> NDArray[np.int64]:
         """Weights at the cursor that are NaN or infinite; (layers, heads)."""
@@ -261,8 +295,30 @@ class PatternStore:
         return counts
 
     def unchecked(self, moment: Moment) -> int:
-        """Number of patterns that exist at the cursor and could not be examined: not kept."""
-        return len(self._checked.missing(self._existing(moment)))
+        """Number of patterns that exist at the cursor and were not examined."""
+        steps, more = self._existing(moment)
+        there = steps * len(self._names) + more
+        return there - bisect_left(self._checked, (steps, more))
+
+    def unfinished(self, moment: Moment) -> frozenset[int]:
+        """Layers whose thumbnails lack something that exists at the cursor."""
+        if moment.step is None:
+            return frozenset()
+        existing = self._existing(moment)
+        _, pictures = self._pictures_at(moment)
+        waiting = {layer for _, layer in pictures.settled.missing(existing)}
+        return frozenset(waiting | {key[1] for key in pictures.absent if key < existing})
+
+    def absent(self, moment: Moment, layer: int) -> tuple[int, ...]:
+        """Steps whose patterns of a layer exist at the cursor, lack in its thumbnails, and were
+        not kept."""
+        if moment.step is None:
+            return ()
+        existing = self._existing(moment)
+        _, pictures = self._pictures_at(moment)
+        return tuple(
+            sorted(step for step, at in pictures.absent if at == layer and (step, at) < existing)
+        )
 
     def _existing(self, moment: Moment) -> tuple[int, int]:
         """What exists at the cursor: all layers of that many steps, and that many of one more."""
@@ -277,17 +333,8 @@ class PatternStore:
         shape = moment.trace.shape
         if step is None:
             return np.zeros((shape.depth, 1, shape.num_heads, 1), np.uint8), 1
-        positions = step.last
-        factor = shrink_factor(positions, self._side)
-        pictures = self._pictures.get(factor)
-        if pictures is None:
-            side = self._side
-            cells = np.zeros((len(self._names), side, shape.num_heads, side), np.uint8)
-            pictures = _Pictures(cells, _Done(len(self._names)), [0] * len(self._names))
-            self._pictures[factor] = pictures
-        for key in pictures.filled.missing(self._existing(moment)):
-            self._fill(moment, pictures, factor, *key)
-        size = -(-positions // factor)
+        factor, pictures = self._pictures_at(moment)
+        size = -(-step.last // factor)
         view: Codes = pictures.cells[:, :size, :, :size].copy()
         for layer, bottom in enumerate(pictures.bottom):
             rows = self.rows_computed(moment, layer)
@@ -297,17 +344,6 @@ class PatternStore:
                 view[layer, rows // factor] = NOTHING
                 view[layer, rows // factor, :, : last.shape[1]] = last
         return view, factor
-
-    def _fill(
-        self, moment: Moment, pictures: _Pictures, factor: int, step: int, layer: int
-    ) -> None:
-        pattern = self.pattern(moment, step, layer)
-        if pattern is None:
-            return
-        first, window = self._steps[step].first, moment.trace.shape.window(layer)
-        _merge(pictures.cells[layer], encode(pattern, first, window), first, factor)
-        pictures.filled.add((step, layer))
-        pictures.bottom[layer] = max(pictures.bottom[layer], self._steps[step].last)
 
     def _partial(
         self, moment: Moment, pictures: _Pictures, factor: int, layer: int, rows: int
@@ -347,39 +383,8 @@ class PatternStore:
         return found
 
 
-def _merge(cells: Codes, codes: Codes, first: int, factor: int) -> None:
-    """Put the rows of (head, row, key) from position ``first`` on into (row, head, key)."""
-    if factor == 1:
-        rows, keys = codes.shape[1:]
-        cells[first : first + rows, :, :keys] = codes.transpose(1, 0, 2)
-        return
-    lead = first % factor  # rows of the first block that other steps have filled
-    if lead:
-        codes = np.pad(codes, ((0, 0), (lead, 0), (0, 0)))
-    small = shrink(codes, factor).transpose(1, 0, 2)
-    target = cells[first // factor :][: small.shape[0], :, : small.shape[2]]
-    np.maximum(target, small, out=target)
-
-
 def pattern_names(trace: Trace) -> tuple[str, ...]:
     """Canonical names of the attention patterns, one a layer, in order."""
     return tuple(
         operation.outputs[0] for operation in trace.operations if operation.kind is Kind.PATTERN
     )
-
-
-def find_leaks(pattern: Array, first: int) -> FoundLeaks | None:
-    """Weights above the diagonal of a pattern (head, row, key) whose row 0 is position ``first``.
-
-    None where there are none, which is at once clear for one row at the end of the keys.
-    """
-    rows, keys = pattern.shape[1:]
-    if first + 1 >= keys:
-        return None
-    later = np.arange(keys) > np.arange(first, first + rows)[:, np.newaxis]
-    heads, found_rows, found_keys = np.nonzero((pattern > LEAK_TOLERANCE) & later)
-    if not heads.size:
-        return None
-    weights = pattern[heads, found_rows, found_keys].astype(np.float64)
-    order = np.argsort(-weights, kind="stable")
-    return FoundLeaks(heads[order], found_rows[order] + first, found_keys[order], weights[order])

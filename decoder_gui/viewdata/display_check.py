@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from decoder_gui.debugger.captured_session import session_for
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import Session
@@ -23,8 +24,10 @@ from decoder_gui.viewdata.display_scene import Record, Scene
 from decoder_gui.viewdata.moment import ModelInfo, Selection, build_moment
 from model.checkpoints import LoadedModel
 from model.checks import CheckResult, Subject, Where, check
+from model.checks.captured import Recorded, recorded_check
 from model.checks.core import plural
 from model.operations import Kind
+from model.sampling import SamplingConfig
 from model.tokenizers import IdTokenizer
 from model.trace import Trace
 
@@ -40,7 +43,26 @@ PREFILL = (Kind.CACHE, Kind.SCORES, Kind.PATTERN, Kind.LOGITS)  # where many pos
 @check(NAME, "every number that a panel shows is the one that the trace holds")
 def display(subject: Subject) -> CheckResult:
     """Read every panel at a spread of events."""
-    record = _record(subject)
+    return _verdict(_record(subject), subject.remark)
+
+
+@recorded_check(NAME)
+def display_of_a_capture(recorded: Recorded) -> CheckResult:
+    """The same of a recorded run."""
+    tokenizer = IdTokenizer(recorded.engine.shape.vocabulary, "the check needs none")
+    loaded = LoadedModel(
+        name="model", family="", engine=recorded.engine, tokenizer=tokenizer, path=Path()
+    )
+    session = session_for(loaded)
+    run = Run(recorded.engine)
+    for update in session.run_planned():
+        run.apply(update)
+    sampling = recorded.sampling or SamplingConfig()
+    record = Record(run, ModelInfo.of(loaded), sampling, session.cache.capacity, Ledger())
+    return _verdict(record, "")
+
+
+def _verdict(record: Record, remark: str) -> CheckResult:
     ledger = record.ledger
     with np.errstate(all="ignore"):  # numbers that are not finite are shown as what they are
         for index, cursor in enumerate(cursors(record.trace)):
@@ -51,7 +73,7 @@ def display(subject: Subject) -> CheckResult:
         detail = (
             f"{counted(ledger.numbers, 'number')} on {plural(len(ledger.panels), 'panel')} at "
             f"{plural(len(ledger.events), 'event')} are those of the trace; largest rounding "
-            f"{ledger.worst:.2f} of the last digit shown{subject.remark}"
+            f"{ledger.worst:.2f} of the last digit shown{remark}"
         )
     else:
         where = Where(step=finding.step, operation=finding.operation)
@@ -81,7 +103,8 @@ def _in_the_prefill(trace: Trace) -> Iterator[Cursor]:
     """One event of each kind, in blocks that differ."""
     for block, kind in enumerate(PREFILL):
         found = [index for index, each in enumerate(trace.operations) if each.kind is kind]
-        yield Cursor(0, found[block % len(found)])
+        if found:  # a capture may lack some
+            yield Cursor(0, found[block % len(found)])
 
 
 def counted(count: int, noun: str) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from decoder_gui.debugger.choosing import pick
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.run import Run
-from decoder_gui.viewdata.weights import Weights
+from decoder_gui.viewdata.weights import RecordedFacts, Weights
+from model.captured_engine import CapturedEngine
 from model.checkpoints import LoadedModel
 from model.engine import Array
 from model.errors import FaultNotPossible, NonFiniteLogits
@@ -62,6 +63,7 @@ class ModelInfo:
     grows: bool = True  # whether another context than the present one can be chosen
     spelled_out: bool = False  # whether every number is small enough to be written out (tiny)
     weights: Weights | None = None  # the engine without faults: the arithmetic of a cell needs it
+    recorded: RecordedFacts | None = None  # of a capture, which has no weights and runs nothing
 
     @classmethod
     def of(cls, loaded: LoadedModel) -> ModelInfo:
@@ -76,8 +78,10 @@ class ModelInfo:
             tokenizer=loaded.tokenizer,
             path=str(loaded.path),
             warnings=loaded.warnings,
+            grows=not isinstance(engine, CapturedEngine),
             spelled_out=engine.shape.model_dim <= SPELLED_OUT_WIDTH,
             weights=engine if isinstance(engine, Weights) else None,
+            recorded=RecordedFacts.of(engine) if isinstance(engine, CapturedEngine) else None,
         )
 
 
@@ -117,6 +121,14 @@ class Moment:
     def step(self) -> Step | None:
         """The step in hand."""
         return None if self.cursor is None else self.trace.steps[self.cursor.step]
+
+    @property
+    def position(self) -> int | None:
+        """The query that is selected, or else the newest position of the step in hand."""
+        step, query = self.step, self.selection.query
+        if step is None:
+            return None
+        return query if query is not None and step.first <= query < step.last else step.last - 1
 
     @property
     def operation(self) -> Operation | None:

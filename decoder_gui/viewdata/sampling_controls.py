@@ -152,6 +152,26 @@ def _min_p_setting() -> Setting:
     )
 
 
+def _repetition_penalty_setting() -> Setting:
+    label, accepts = "Repetition penalty", "any positive number (1 is off)"
+    return Setting(
+        field="repetition_penalty",
+        label=label,
+        stops=tuple(step / 100 for step in range(50, 201)),
+        accepts=accepts,
+        explanation="Divides the positive logits of tokens that have occurred, and multiplies the "
+        "others: above 1 they become less likely.",
+        write=lambda value: "off" if value == 1 else _hundredths(value),
+        read=_reader(label, accepts, lambda value: value > 0, words={"off": 1.0}),
+    )
+
+
+def stage_settings(vocabulary: int) -> dict[str, Setting]:
+    """The setting of each stage that an order names, by the stage's name."""
+    every = (*sampling_settings(vocabulary), _repetition_penalty_setting())
+    return {setting.field: setting for setting in every}
+
+
 def sampling_settings(vocabulary: int) -> tuple[Setting, ...]:
     """Temperature, top-k, top-p and min-p for a vocabulary of that size."""
     return (

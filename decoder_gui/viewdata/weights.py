@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from model.captured_engine import CapturedEngine
 from model.engine import Array
 from model.rotary import Rotary
 
@@ -35,3 +37,28 @@ class Weights(Protocol):
     def parameter(self, name: str) -> Array | None:
         """A weight by its canonical name (:mod:`model.parameters`), or None if there is none."""
         ...
+
+
+@dataclass(frozen=True)
+class RecordedFacts:
+    """What a capture says of the arithmetic; its weights are not in it."""
+
+    norm: str
+    norm_epsilon: float
+    activation: str
+    rotary: Rotary | None
+
+    @classmethod
+    def of(cls, engine: CapturedEngine) -> RecordedFacts:
+        """As far as the capture says; a rotary rule that is not said is none."""
+        blueprint, said = engine.blueprint, engine.capture.blueprint
+        return cls(
+            norm=str(blueprint.norm),
+            norm_epsilon=blueprint.norm_epsilon,
+            activation=str(said.get("activation") or "an activation that was not recorded"),
+            rotary=blueprint.rotary if said.get("rotary") else None,
+        )
+
+    def parameter(self, name: str) -> Array | None:
+        """None, whichever it is."""
+        return None

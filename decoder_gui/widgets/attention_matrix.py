@@ -65,7 +65,14 @@ class AttentionMatrix(QWidget):
             if self._canvas is not None:
                 self._canvas.set_look(style)
         before = self._view
+        same = (
+            before is not None
+            and before.codes is view.codes
+            and (before.selected, self._chosen) == (view.selected, chosen)
+        )
         self._view, self._chosen = view, chosen
+        if same and self._labels is not None:
+            return  # only thumbnails are new
         if self._labels is None or before is None or before.labels != view.labels:
             self._labels = Labels(view, style)
         if self._hovered is not None and max(self._hovered) >= view.positions:

@@ -53,6 +53,7 @@ class DataTable(QTableView):
         super().__init__(parent)
         self._style = style
         self._widths: tuple[int, ...] = ()
+        self._wanted: int | None = None
         self._model = _Model(self)
         self._painter = _Cells(self, style)
         self.setModel(self._model)
@@ -114,8 +115,15 @@ class DataTable(QTableView):
 
     def bring_into_sight(self, row: int) -> None:
         """Scroll to a row and leave the keyboard's mark where it is."""
+        self._wanted = row
         if 0 <= row < len(self.table.rows):
             self.scrollTo(self._model.index(row, 0))
+
+    def show_all_rows(self) -> None:
+        """Be as high as the rows there are: for a table within something that scrolls."""
+        head = self.horizontalHeader().sizeHint().height()
+        rows = len(self.table.rows) * self.verticalHeader().defaultSectionSize()
+        self.setFixedHeight(head + rows)
 
     def set_style(self, style: Style) -> None:
         """Take on other colours or another scale."""
@@ -145,6 +153,8 @@ class DataTable(QTableView):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._share_out()
+        if self._wanted is not None:  # asked for before there was a size to scroll in
+            self.bring_into_sight(self._wanted)
 
     def _fit(self) -> None:
         """Columns as wide as what stands in them; one that stretches takes the rest."""

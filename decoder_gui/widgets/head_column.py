@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -24,6 +24,7 @@ from decoder_gui.widgets.head_grid import HeadGrid
 from decoder_gui.widgets.run_line import Run, RunLine
 from decoder_gui.widgets.scale_legend import ScaleLegend
 
+SAME_SCALE = "same scale"
 _COLOURS = {Verdict.HOLDS: "good", Verdict.FAILS: "bad", Verdict.OPEN: "muted"}
 _FACES = {
     Emphasis.PLAIN: (Face.BODY, "text", 5.0),
@@ -34,7 +35,13 @@ _FACES = {
 
 
 class HeadColumn(QWidget):
-    """Thumbnails of all heads on top; under them whatever has to be said, at its full height."""
+    """Thumbnails of all heads on top; under them whatever has to be said, at its full height.
+
+    Signals:
+        scrolled(): other thumbnails are in sight.
+    """
+
+    scrolled = Signal()
 
     def __init__(self, style: Style, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -43,7 +50,7 @@ class HeadColumn(QWidget):
         self._shown = (0, 0)  # layer and head
         self.grid = HeadGrid(style)
         self.legend = ScaleLegend(style)
-        self.heads_title, self.scale_note = QLabel("All heads"), QLabel("same scale")
+        self.heads_title, self.scale_note = QLabel("All heads"), QLabel(SAME_SCALE)
         self.follow = QCheckBox("Follow the step")
         self.follow.setChecked(True)
         self.follow.setToolTip("Show the block of the operation in hand; off: keep this block")
@@ -58,6 +65,7 @@ class HeadColumn(QWidget):
         self.scroll_area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.scroll_area.setWidget(self.grid)
         self.scroll_area.verticalScrollBar().rangeChanged.connect(self._reveal)
+        self.scroll_area.verticalScrollBar().valueChanged.connect(self.scrolled)
 
         header = QHBoxLayout()
         header.addWidget(self.heads_title)
@@ -100,9 +108,18 @@ class HeadColumn(QWidget):
     def set_heads(self, view: AttentionView) -> None:
         """Show all heads; a newly chosen one is brought into sight."""
         self.grid.set_data(view, self._style)
+        everything = view.layers * view.heads
+        note = f"{view.ready} of {everything} ready" if view.unfinished else SAME_SCALE
+        if note != self.scale_note.text():
+            self.scale_note.setText(note)
         if (view.layer, view.head) != self._shown:
             self._shown = (view.layer, view.head)
             self._reveal()
+
+    def layers_in_sight(self) -> range:
+        """Layers of which a thumbnail is not scrolled away."""
+        top = -self.grid.y()
+        return self.grid.layers_between(top, top + self.scroll_area.viewport().height())
 
     def set_readout(self, readout: Readout) -> None:
         """Say what one cell holds."""

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.attention import AttentionView
-from decoder_gui.viewdata.attention_store import STEPS
+from decoder_gui.viewdata.attention_codes import STEPS
 from decoder_gui.widgets.arrow_keys import ARROWS, is_arrow
 from decoder_gui.widgets.hatching import fill_hatched
 from decoder_gui.widgets.viridis import viridis
@@ -129,6 +129,15 @@ class HeadGrid(QWidget):
     def thumbnail_rect(self, layer: int, head: int) -> QRect:
         """Pixels of one thumbnail."""
         return self._grid.thumbnail(layer, head)
+
+    def layers_between(self, top: int, bottom: int) -> range:
+        """Layers of which something lies between two heights."""
+        view, grid = self._view, self._grid
+        if view is None or bottom <= top:
+            return range(0)
+        pitch = grid.side + grid.gap
+        first = max(0, (top - grid.top + grid.gap) // pitch)
+        return range(first, min(view.layers, max(first, -(-(bottom - grid.top) // pitch))))
 
     def head_at(self, point: QPoint) -> tuple[int, int] | None:
         """(layer, head) under a point, or None between the thumbnails."""
@@ -300,6 +309,8 @@ class HeadGrid(QWidget):
             words += ": weights above the diagonal"
         elif view is not None and view.broken[layer, head]:
             words += ": NaN or infinite weights"
+        elif view is not None and layer in view.unfinished:
+            words += ": not ready"
         return words
 
     def keyPressEvent(self, event: QKeyEvent) -> None:

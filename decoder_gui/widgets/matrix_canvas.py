@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata.attention import AttentionView
-from decoder_gui.viewdata.attention_store import STEPS, Codes, shrink
+from decoder_gui.viewdata.attention_codes import STEPS, Codes, shrink
 from decoder_gui.widgets.hatching import fill_hatched
 from decoder_gui.widgets.matrix_geometry import MatrixGeometry
 from decoder_gui.widgets.matrix_painting import (
@@ -189,10 +189,9 @@ class MatrixCanvas(pg.GraphicsView):  # type: ignore[misc]
         if view is None or not self.geometry_.side:
             return
         factor = max(1, int(np.ceil(1.0 / self.geometry_.cell - 1e-9)))
-        drawn = (view, factor)
-        if drawn == self._drawn:
+        if self._drawn[0] is view.codes and self._drawn[1] == factor:
             return
-        self._drawn = drawn
+        self._drawn = view.codes, factor
         codes = shrink(view.codes, factor)
         self._image.setImage(codes, autoLevels=False, levels=(0, 255))
         self._image.setRect(QRectF(0, 0, codes.shape[1] * factor, codes.shape[0] * factor))

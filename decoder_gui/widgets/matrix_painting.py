@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor, QFontMetricsF, QPainter, QPen, QPolygonF
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.attention import AttentionView
-from decoder_gui.viewdata.attention_store import STEPS
+from decoder_gui.viewdata.attention_codes import STEPS
 from decoder_gui.widgets.matrix_geometry import KEY_ANGLE, MatrixGeometry
 from decoder_gui.widgets.viridis import is_light, viridis
 from model.trace import Phase

@@ -156,6 +156,7 @@ class PlotView(QWidget):
     def _draw_bars(self, bars: list[Series]) -> None:
         while len(self._bars) < len(bars):
             item = pg.BarGraphItem(x=[], height=[], width=0.8)
+            item.setZValue(-1)  # under the points and lines
             self._graph.addItem(item)
             self._bars.append(item)
         share = 0.8 / max(1, len(bars))

@@ -8,7 +8,7 @@ from PySide6.QtGui import QFontMetrics, QImage, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
 from decoder_gui.theme.style import Face, Style
-from decoder_gui.viewdata.attention_store import STEPS
+from decoder_gui.viewdata.attention_codes import STEPS
 from decoder_gui.widgets.viridis import viridis
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 from model.capture import Capture
@@ -14,7 +15,7 @@ from model.errors import CheckpointError, InvalidSampling, ShapeMismatch
 from model.sampling import SamplingConfig
 
 SUFFIX = ".safetensors"
-SETTINGS = frozenset({"temperature", "top_k", "top_p", "min_p", "seed", "order"})
+SETTINGS = frozenset(setting.name for setting in fields(SamplingConfig))
 LARGEST_SETTING = 2**63
 
 

@@ -45,6 +45,7 @@ class CheckResult:
         tolerance: the largest that is accepted, in the same unit.
         detail: one sentence with the numbers, whether it holds or not.
         where: where the deviation is, or None if there is none.
+        examined: whether it could be examined at all; if not, it holds, and the detail says why.
     """
 
     name: str
@@ -53,6 +54,7 @@ class CheckResult:
     tolerance: float
     detail: str
     where: Where | None = None
+    examined: bool = True
 
 
 @dataclass(frozen=True)

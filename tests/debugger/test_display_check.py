@@ -14,7 +14,7 @@ from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.library import open_model
 from decoder_gui.viewdata import (
     attention,
-    attention_store,
+    attention_codes,
     display_check,
     display_matrices,
     display_panels,
@@ -265,7 +265,7 @@ def test_bits_are_no_nats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_leaks_that_are_not_counted_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention_store, "find_leaks", lambda pattern, first: None)
+    monkeypatch.setattr(attention_codes, "find_leaks", lambda square, first, head: [])
     assert display(small()).holds
     caught("attention", display(small("no-mask")))
 

@@ -18,7 +18,8 @@ from decoder_gui.theme.palette import PALETTES, ThemeName
 from decoder_gui.theme.style import Style
 from decoder_gui.theme.stylesheet import apply_style
 from decoder_gui.viewdata.attention import AttentionView, build_attention
-from decoder_gui.viewdata.attention_store import STEPS, PatternStore
+from decoder_gui.viewdata.attention_codes import STEPS
+from decoder_gui.viewdata.attention_store import PatternStore
 from decoder_gui.viewdata.faults import build_faults
 from decoder_gui.widgets.attention_matrix import AttentionMatrix
 from decoder_gui.widgets.fault_panel import FaultPanel
@@ -640,13 +641,15 @@ def test_that_something_is_not_kept_is_said(
     qtbot: QtBot, stories_context: AppContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evict(stories_context)
-    asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(stories_context, "replay", lambda step, layer: asked.append((step, layer)))
+    asked: list[str] = []
+    monkeypatch.setattr(
+        stories_context, "submit", lambda tag, text, job, listener: asked.append(text)
+    )
     panel = shown(qtbot, stories_context)
     steps = len(view_of(panel).not_kept)
     assert steps > 1
     assert panel.column.missing.text() == f"block 3: {steps} steps not kept, recomputing"
-    assert asked[0] == (view_of(panel).not_kept[0], 3)
+    assert asked == [f"Attention of block 3: {steps} steps not kept, recomputing"]
     assert "not kept" in panel.column.headline.text()
 
 

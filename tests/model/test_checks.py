@@ -233,7 +233,7 @@ class Doubling(TinyEngine):
         logits = super().forward(token_ids, cache, all_logits=all_logits)
         if token_ids.shape[1] == 1:
             assert isinstance(cache, TinyCache)
-            cache.rows.append([0.0, 0.0], [0.0, 0.0])
+            cache.table.append([0.0, 0.0], [0.0, 0.0])
         return logits
 
 

@@ -1,0 +1,316 @@
+"""The tree of branches as the window sees it: names, what each shares, and the way back.
+
+A branch owns a run; what it shares with its parent are the very same events. Nothing here computes:
+the session does, and tells what it has begun, entered and freed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.session import BranchBegan, BranchEntered
+from model.ablation import Edit
+from model.trace import Step, Trace
+
+ROOT = "main"
+HISTORY = 200  # edits that can be undone
+
+
+@dataclass(frozen=True)
+class Limb:
+    """Where a branch grows in the tree, without what it has run.
+
+    Attributes:
+        id: the session's number for it.
+        name: chosen by hand, or ``branch 2``.
+        parent: the branch that it shares positions with; None for the first.
+        position: the first position that is its own.
+    """
+
+    id: int
+    name: str
+    parent: int | None = None
+    position: int = 0
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A branch: where it grows, what it is for, and its run.
+
+    Attributes:
+        reason: in words, why it was begun: ``took “ dog” after step 3``.
+        edits: what its engine changes, that of its parents included.
+        run: what it has run; grows while it is active.
+        planned: the steps that entering it runs again; empty unless faults or the context changed
+            since, or it was deleted and brought back.
+    """
+
+    limb: Limb
+    reason: str
+    edits: tuple[Edit, ...]
+    run: Run = field(compare=False)
+    planned: tuple[Step, ...] = ()
+
+    @property
+    def id(self) -> int:
+        return self.limb.id
+
+    @property
+    def name(self) -> str:
+        return self.limb.name
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Its steps, whether they are there or have to be run again."""
+        return self.planned or self.run.trace.steps
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        return tuple(token for step in self.steps for token in step.token_ids)
+
+    @property
+    def positions(self) -> int:
+        return self.steps[-1].last if self.steps else 0
+
+    @property
+    def first_own_step(self) -> int:
+        """Index of the first step that it does not share; past the last one if it shares all."""
+        return next(
+            (step.index for step in self.steps if step.first >= self.limb.position), len(self.steps)
+        )
+
+    def emptied(self) -> Branch:
+        """The same branch, to be run again when it is entered."""
+        return replace(self, run=self.run.emptied(), planned=self.steps)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tree without what was run: what undo goes back to."""
+
+    limbs: tuple[Limb, ...]
+    active: int
+
+    def __contains__(self, branch: int) -> bool:
+        return any(limb.id == branch for limb in self.limbs)
+
+    def named(self, branch: int, name: str) -> Shape:
+        """The same with another name for a branch."""
+        limbs = (replace(limb, name=name) if limb.id == branch else limb for limb in self.limbs)
+        return replace(self, limbs=tuple(limbs))
+
+    def without(self, branch: int) -> Shape:
+        """The same without a branch: those that grew from it grow from its parent.
+
+        Without the first branch, its first child takes its place.
+        """
+        gone = next(limb for limb in self.limbs if limb.id == branch)
+        children = [limb for limb in self.limbs if limb.parent == branch]
+        heir, reach = gone.parent, gone.position
+        if heir is None and children:
+            heir, reach = children[0].id, children[0].position
+
+        def moved(limb: Limb) -> Limb:
+            if limb.id == heir and gone.parent is None:
+                return replace(limb, parent=None, position=0)
+            if limb.parent == branch:
+                return replace(limb, parent=heir, position=min(limb.position, reach))
+            return limb
+
+        active = heir if self.active == branch and heir is not None else self.active
+        return Shape(tuple(moved(limb) for limb in self.limbs if limb.id != branch), active)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """All branches, in the order in which they were begun, and which of them is active."""
+
+    branches: tuple[Branch, ...] = ()
+    active: int = 0
+
+    @classmethod
+    def of(cls, run: Run, branch: int = 0) -> Tree:
+        """A tree of one branch."""
+        return cls((Branch(Limb(branch, ROOT), "", (), run),), branch)
+
+    def __iter__(self) -> Iterator[Branch]:
+        return iter(self.branches)
+
+    def __len__(self) -> int:
+        return len(self.branches)
+
+    def __contains__(self, branch: int) -> bool:
+        return any(held.id == branch for held in self.branches)
+
+    def __getitem__(self, branch: int) -> Branch:
+        return next(held for held in self.branches if held.id == branch)
+
+    @property
+    def active_branch(self) -> Branch:
+        return self[self.active]
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(tuple(branch.limb for branch in self.branches), self.active)
+
+    @property
+    def positions(self) -> int:
+        """Those of the longest branch."""
+        return max((branch.positions for branch in self.branches), default=0)
+
+    def children(self, branch: int) -> tuple[Branch, ...]:
+        """The branches that grow from one, in the order in which they were begun."""
+        return tuple(held for held in self.branches if held.limb.parent == branch)
+
+    def begun(self, update: BranchBegan) -> Tree:
+        """The tree with a new branch, which is active."""
+        run = self[update.parent].run.fork(update.steps)
+        limb = Limb(update.branch, f"branch {update.branch}", update.parent, update.position)
+        new = Branch(limb, update.reason, update.edits, run)
+        return Tree((*self.branches, new), new.id)
+
+    def entered(self, update: BranchEntered) -> Tree:
+        """The tree with another branch active; what others have run since is shared with them."""
+        branch = self[update.branch]
+        run = branch.run
+        if update.source is not None:
+            run = self[update.source].run.fork(update.steps)
+            run.take_marks(branch.run)
+        entered = replace(branch, run=run, planned=())
+        held = (entered if old.id == entered.id else old for old in self.branches)
+        return Tree(tuple(held), entered.id)
+
+    def emptied(self) -> Tree:
+        """The tree after faults or the context changed: every branch is to be run again.
+
+        The active one is being run already, so it plans nothing.
+        """
+        branches = (branch.emptied() for branch in self.branches)
+        return replace(
+            self,
+            branches=tuple(
+                replace(branch, planned=()) if branch.id == self.active else branch
+                for branch in branches
+            ),
+        )
+
+    def shaped(self, shape: Shape, limbo: Mapping[int, Branch]) -> Tree:
+        """The branches of a shape: those not here come from ``limbo``; the active one stays."""
+        held = {**limbo, **{branch.id: branch for branch in self.branches}}
+        return replace(
+            self, branches=tuple(replace(held[limb.id], limb=limb) for limb in shape.limbs)
+        )
+
+    def likeness(self, steps: int, token: int) -> Branch | None:
+        """A branch that took a token after the first ``steps`` steps of the active one, or None."""
+        trace = self.active_branch.run.trace
+        for branch in self.branches:
+            other = branch.run.trace
+            if (
+                branch.id != self.active
+                and branch.edits == self.active_branch.edits
+                and len(other.steps) > steps
+                and other.steps[steps].token_ids == (token,)
+                and shared_steps(trace, other) >= steps
+            ):
+                return branch
+        return None
+
+    def nbytes(self, branch: int) -> int:
+        """Bytes of recorded arrays that a branch alone holds."""
+        held = self[branch]
+        others = {
+            id(array)
+            for other in self.branches
+            if other.id != branch
+            for _, _, array in other.run.trace.held()
+        }
+        own = {
+            id(array): array.nbytes
+            for step, _, array in held.run.trace.held()
+            if step >= held.first_own_step and id(array) not in others
+        }
+        return sum(own.values())
+
+
+def shared_steps(left: Trace, right: Trace) -> int:
+    """How many steps of two traces are the same recording, not merely equal."""
+    count = 0
+    for one, other in zip(left.steps, right.steps, strict=False):
+        if not left.same_recording(right, one.index) or one.last != other.last:
+            break
+        count += 1
+    return count
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A change of the tree that can be undone: what it was, and the tree on the other side."""
+
+    words: str
+    shape: Shape
+
+
+class History:
+    """Trees to go back to and forward to."""
+
+    def __init__(self) -> None:
+        self._back: list[Edited] = []
+        self._forth: list[Edited] = []
+
+    @property
+    def undo_words(self) -> str:
+        """What undo would take back, or an empty string."""
+        return self._back[-1].words if self._back else ""
+
+    @property
+    def redo_words(self) -> str:
+        """What redo would do again, or an empty string."""
+        return self._forth[-1].words if self._forth else ""
+
+    @property
+    def known(self) -> frozenset[int]:
+        """Branches that undo or redo may bring back."""
+        return frozenset(
+            limb.id for edited in (*self._back, *self._forth) for limb in edited.shape.limbs
+        )
+
+    def record(self, words: str, before: Shape) -> None:
+        """A change was made to a tree; what was undone before it cannot be redone."""
+        self._back.append(Edited(words, before))
+        del self._back[:-HISTORY]
+        self._forth.clear()
+
+    def forget_last(self) -> Shape | None:
+        """The newest change was never completed; returns the tree before it."""
+        return self._back.pop().shape if self._back else None
+
+    def undo(self, now: Shape) -> Shape | None:
+        """The tree before the newest change, or None; ``now`` is what redo comes back to."""
+        return self._travel(self._back, self._forth, now)
+
+    def redo(self, now: Shape) -> Shape | None:
+        """The tree after the newest change that was undone, or None."""
+        return self._travel(self._forth, self._back, now)
+
+    def clear(self) -> None:
+        self._back.clear()
+        self._forth.clear()
+
+    @staticmethod
+    def _travel(source: list[Edited], target: list[Edited], now: Shape) -> Shape | None:
+        if not source:
+            return None
+        edited = source.pop()
+        target.append(Edited(edited.words, now))
+        return edited.shape
+
+
+def shared_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+    """How many tokens two sequences have in common at their beginning."""
+    for index, (one, other) in enumerate(zip(left, right, strict=False)):
+        if one != other:
+            return index
+    return min(len(left), len(right))

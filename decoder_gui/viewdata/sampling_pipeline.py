@@ -1,0 +1,398 @@
+"""The sampler as a pipeline: a column for each stage, a row for each candidate, where it fell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from decoder_gui.debugger.sampling_code import is_on
+from decoder_gui.viewdata.moment import Moment
+from decoder_gui.viewdata.next_token import CUT_WORDS
+from decoder_gui.viewdata.numbers import format_count, format_percent, format_value, plural
+from decoder_gui.viewdata.token_search import LOOKED_THROUGH, find_tokens
+from model.errors import DecoderError
+from model.faults import sampling_under
+from model.sampling import (
+    STAGE_WORDS,
+    Distribution,
+    SamplingConfig,
+    Stage,
+    distribution_from,
+    draw,
+    find_order,
+    order_names,
+)
+
+ROWS = 40  # candidates listed; never changes what is drawn
+TIES = {
+    "lower id": "Equal logits at the edge: the lower ids stay.",
+    "all": "Equal logits at the edge: all that tie with the k-th stay.",
+}
+
+
+@dataclass(frozen=True)
+class StageColumn:
+    """One stage. ``name`` is of model.sampling.STAGES, or ``raw`` or ``greedy``.
+
+    Attributes:
+        value: of its setting; None for ``raw`` and ``greedy``, which have none.
+        on: whether it changes anything.
+        kept: how many tokens are left after it.
+        kept_text: the same in words.
+        edge: which token was the last to stay and which the first to go, and why, in words.
+        tie: what becomes of equal tokens at its edge, where that matters.
+        movable: whether it can be put at another place.
+    """
+
+    name: str
+    title: str
+    value: float | None
+    on: bool
+    kept: int
+    kept_text: str
+    edge: str
+    tie: str = ""
+    movable: bool = True
+
+
+@dataclass(frozen=True)
+class StageCell:
+    """A candidate after a stage; ``fell`` is true at the stage that cut it."""
+
+    probability: float
+    text: str
+    inside: bool
+    fell: bool = False
+
+
+@dataclass(frozen=True)
+class PipelineRow:
+    """One candidate. ``rank`` counts from 1 by raw probability."""
+
+    token_id: int
+    text: str
+    rank: int
+    cells: tuple[StageCell, ...]
+    landing: bool
+    occurred: bool  # the repetition penalty counts it
+    found: bool  # the search box found it
+    spoken: str
+
+
+@dataclass(frozen=True)
+class OrderChoice:
+    """An order that can be chosen, and what it would keep."""
+
+    name: str
+    title: str
+    rule: str
+    kept: int
+    lands_on: str
+    current: bool
+    text: str  # all of it on a button: "hugging-face 12"
+    tip: str
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The panel's contents; without columns there is a ``refusal``."""
+
+    columns: tuple[StageColumn, ...] = ()
+    rows: tuple[PipelineRow, ...] = ()
+    orders: tuple[OrderChoice, ...] = ()
+    rule: str = ""
+    summary: str = ""
+    outside: str = ""
+    search: str = ""  # what the search box found, in words
+    full: float = 1.0  # the probability of a bar across a whole column
+    refusal: str = ""
+
+
+def build_pipeline(moment: Moment | None, search: str = "") -> Pipeline:
+    """The contents at a moment; ``search`` is what stands in the search box."""
+    if moment is None or moment.step is None:
+        return Pipeline(refusal="Nothing is computed yet: Prefill runs the prompt.")
+    shown = moment.distribution
+    if shown is None:
+        words = moment.sampling_refusal or "the logits of this step are not computed yet"
+        return Pipeline(refusal=f"{words[:1].upper()}{words[1:]}.")
+    found = find_tokens(search, shown, moment.model.tokenizer)
+    rows = _rows(moment, shown, found)
+    return Pipeline(
+        columns=_columns(moment, shown),
+        rows=rows,
+        orders=_orders(moment, shown),
+        rule=_rule(moment, shown),
+        summary=(
+            f"{format_count(shown.kept_count)} of {plural(shown.ranking.vocabulary, 'token')} kept"
+            f" · entropy {format_value(shown.entropy, 2)} nats · "
+            f"{format_value(shown.effective, 1)} effective choices"
+        ),
+        outside=_outside(rows, shown),
+        search=_found_words(moment, shown, search, found),
+        full=max(max(cell.probability for cell in row.cells) for row in rows),
+    )
+
+
+def token_text(moment: Moment, token: int) -> str:
+    """A token as every panel writes it."""
+    return moment.model.tokenizer.piece(token).text
+
+
+# ---- columns
+
+
+def _columns(moment: Moment, shown: Distribution) -> tuple[StageColumn, ...]:
+    before: Stage | None = None
+    columns = []
+    for stage in shown.stages:
+        columns.append(_column(moment, shown, before, stage))
+        before = stage
+    if shown.config.deterministic:  # the others have no say, and stand there switched off
+        names = find_order(moment.sampling.order).names
+        last = shown.stages[-1]
+        columns += [
+            _unused(shown.config, name, last.kept_count)
+            for name in names
+            if name not in ("repetition_penalty", "temperature")
+        ]
+    return tuple(columns)
+
+
+def _column(moment: Moment, shown: Distribution, before: Stage | None, stage: Stage) -> StageColumn:
+    name = "temperature" if stage.name == "greedy" else stage.name
+    value = None if name == "raw" else float(getattr(shown.config, name))
+    return StageColumn(
+        name=name,
+        title="Raw" if name == "raw" else STAGE_WORDS[name].capitalize(),
+        value=value,
+        on=name == "raw" or is_on(shown.config, name),
+        kept=stage.kept_count,
+        kept_text=f"{format_count(stage.kept_count)} left",
+        edge=_edge(moment, shown, before, stage),
+        tie=_tie(shown, before, stage),
+        movable=name != "raw" and not shown.config.deterministic,
+    )
+
+
+def _unused(config: SamplingConfig, name: str, kept: int) -> StageColumn:
+    return StageColumn(
+        name=name,
+        title=STAGE_WORDS[name].capitalize(),
+        value=float(getattr(config, name)),
+        on=False,
+        kept=kept,
+        kept_text="not used",
+        edge="Temperature 0 takes the highest logit: this stage has no say.",
+        movable=False,
+    )
+
+
+def _edge(moment: Moment, shown: Distribution, before: Stage | None, stage: Stage) -> str:
+    if before is None:
+        masked = shown.ranking.vocabulary - stage.kept_count
+        out = f" {plural(masked, 'token')} at -infinity are out." if masked else ""
+        return f"Softmax of the logits as they are.{out}"
+    dropped = before.kept_count - stage.kept_count
+    if stage.name == "greedy":
+        return f"The highest logit is taken: {token_text(moment, int(stage.kept[0]))}."
+    if not is_on(shown.config, stage.name):
+        return "Off: nothing changes."
+    if stage.name == "repetition_penalty":
+        return _penalty_words(shown.config, stage)
+    if stage.name == "temperature":
+        words = f"Logits are divided by {shown.config.temperature:g}."
+        return words + (f" {plural(dropped, 'token')} round to 0." if dropped else "")
+    return _cut_words(moment, before, stage, dropped)
+
+
+def _cut_words(moment: Moment, before: Stage, stage: Stage, dropped: int) -> str:
+    if not dropped:
+        return f"{_limit(stage)} All {format_count(stage.kept_count)} stay."
+    last, first_out = stage.ranking.order[stage.kept_count - 1 : stage.kept_count + 1].tolist()
+    return (
+        f"{_limit(stage)} The last to stay is {token_text(moment, last)} "
+        f"({_at_edge(before, stage, stage.kept_count - 1)}), the first out "
+        f"{token_text(moment, first_out)} ({_at_edge(before, stage, stage.kept_count)})."
+    )
+
+
+def _penalty_words(config: SamplingConfig, stage: Stage) -> str:
+    count = int(stage.occurred.size)
+    if not count:
+        return "No token has occurred yet."
+    way = "less" if config.repetition_penalty > 1 else "more"
+    return (
+        f"{plural(count, 'token')} that occurred are {way} likely: positive logits / "
+        f"{config.repetition_penalty:g}, others × {config.repetition_penalty:g}."
+    )
+
+
+def _limit(stage: Stage) -> str:
+    config = stage.config
+    if stage.name == "top_k":
+        return f"At most {config.top_k} stay."
+    if stage.name == "top_p":
+        return f"The shortest run that reaches {config.top_p:g} stays."
+    return f"At least {config.min_p:g} of the most likely stays."
+
+
+def _at_edge(before: Stage, stage: Stage, at: int) -> str:
+    """What decided about the token at a rank: its share, or the mass up to and with it."""
+    if stage.name == "top_p":
+        # The mass that this top-p measures, which is not always that of the tokens still in.
+        mass = float(before.weights[: at + 1].sum()) / before.measure
+        return f"mass {format_value(min(mass, 1.0))}"
+    if stage.name == "min_p":
+        share = math.exp(-float(before.ranking.drop[at]) / before.temperature)
+        return f"share {format_value(share)}"
+    return f"rank {at + 1}"
+
+
+def _tie(shown: Distribution, before: Stage | None, stage: Stage) -> str:
+    if before is None or stage.name not in ("top_k", "top_p", "min_p", "greedy"):
+        return ""
+    if stage.name == "min_p":
+        return "Equal logits have equal shares: none is parted at the edge."
+    if stage.name == "top_k" and shown.config.order == "hugging-face":
+        return TIES["all"]
+    return TIES["lower id"]
+
+
+# ---- rows
+
+
+def _rows(moment: Moment, shown: Distribution, found: Sequence[int]) -> tuple[PipelineRow, ...]:
+    listed = list(shown.ranking.top(min(ROWS, shown.ranking.vocabulary)).tolist())
+    held = set(listed)
+    extra = [*shown.stages[-1].ranking.top(min(10, shown.kept_count)).tolist()]
+    if moment.landing is not None:
+        extra.append(moment.landing.token_id)
+    for token in extra:
+        if token not in held:
+            held.add(token)
+            listed.append(token)
+    listed.sort(key=lambda token: int(shown.ranking.places[token]))
+    listed = [*found, *(token for token in listed if token not in found)]
+    return tuple(_row(moment, shown, token, token in found) for token in listed)
+
+
+def _row(moment: Moment, shown: Distribution, token: int, found: bool) -> PipelineRow:
+    cells = []
+    inside = True
+    for stage in shown.stages:
+        holds = stage.holds(token)
+        at = int(stage.ranking.places[token])
+        probability = float(stage.ranked[at]) if holds else 0.0
+        fell = inside and not holds
+        inside = holds
+        word = CUT_WORDS.get(stage.cut_name, stage.cut_name) if fell else ""
+        cells.append(
+            StageCell(probability, format_percent(probability) if holds else word, holds, fell)
+        )
+    if shown.config.deterministic:
+        cells += [cells[-1]] * 3
+    rank = int(shown.ranking.places[token]) + 1
+    text = token_text(moment, token)
+    landing = moment.landing is not None and moment.landing.token_id == token
+    occurred = bool((shown.stages[0].occurred == token).any())
+    why = shown.cut_name(token)
+    names = [STAGE_WORDS.get(stage.name, stage.name) for stage in shown.stages]
+    spoken = [f"{text}, token {token}, rank {rank}"]
+    steps = zip(names, cells, strict=False)
+    spoken += [f"{name} {cell.text}" for name, cell in steps if cell.inside]
+    if why is not None:
+        spoken.append(f"cut: {CUT_WORDS.get(why, why)}")
+    if landing:
+        spoken.append("the held draw lands here")
+    if occurred:
+        spoken.append("has occurred")
+    return PipelineRow(token, text, rank, tuple(cells), landing, occurred, found, "; ".join(spoken))
+
+
+def _outside(rows: Sequence[PipelineRow], shown: Distribution) -> str:
+    rest = shown.ranking.vocabulary - len(rows)
+    if not rest:
+        return "Every token of the vocabulary is listed."
+    raw = max(0.0, 1.0 - math.fsum(row.cells[0].probability for row in rows))
+    listed = [cell for row in rows for cell in row.cells[len(shown.stages) - 1 :][:1]]
+    kept = sum(cell.inside for cell in listed)
+    final = 0.0
+    if kept < shown.kept_count:
+        final = max(0.0, 1.0 - math.fsum(cell.probability for cell in listed))
+    return (
+        f"{plural(rest, 'token')} not listed hold {format_percent(raw)} of the raw mass and "
+        f"{format_percent(final)} of the final."
+    )
+
+
+# ---- orders and search
+
+
+def _orders(moment: Moment, shown: Distribution) -> tuple[OrderChoice, ...]:
+    """What every order with a name would keep under the same settings and the same luck."""
+    own = moment.sampling.order not in order_names()
+    names = [*order_names(), *([moment.sampling.order] if own else [])]
+    return tuple(_choice(moment, shown, name) for name in names)
+
+
+def _choice(moment: Moment, shown: Distribution, name: str) -> OrderChoice:
+    config = replace(moment.sampling, order=name)
+    current = name == moment.sampling.order
+    found = shown
+    if not current:
+        try:
+            followed = sampling_under(config, moment.faults)
+        except DecoderError:
+            followed = config
+        history = shown.stages[0].occurred.tolist()
+        found = distribution_from(shown.ranking, followed, history)
+    lands = token_text(moment, draw(found, 0.0 if config.deterministic else _held(moment)))
+    order = find_order(name)
+    title = name if name in order_names() else "one's own"
+    return OrderChoice(
+        name=name,
+        title=title,
+        rule=order.rule,
+        kept=found.kept_count,
+        lands_on=lands,
+        current=current,
+        text=f"{title}  {format_count(found.kept_count)}",
+        tip=(
+            f"{order.rule[:1].upper()}{order.rule[1:]}. Keeps "
+            f"{plural(found.kept_count, 'token')}; the held draw lands on {lands}."
+        ),
+    )
+
+
+def _held(moment: Moment) -> float:
+    assert moment.step is not None
+    return moment.step.uniform
+
+
+def _rule(moment: Moment, shown: Distribution) -> str:
+    rule = find_order(moment.sampling.order).rule
+    words = f"{rule[:1].upper()}{rule[1:]}."
+    if shown.config.order != moment.sampling.order:
+        words += f" The fault {shown.config.order} is on: the columns show what it does."
+    return words
+
+
+def _found_words(moment: Moment, shown: Distribution, search: str, found: Sequence[int]) -> str:
+    if not search.strip():
+        return ""
+    if not found:
+        size = shown.ranking.vocabulary
+        where = "" if size <= LOOKED_THROUGH else f" of the {LOOKED_THROUGH:,} most likely"
+        return f"No token{where} has “{search.strip()}” in it, and no id is that."
+    whole = format_count(shown.ranking.vocabulary)
+    parts = []
+    for token in found:
+        rank = int(shown.ranking.places[token]) + 1
+        cut = shown.cut_name(token)
+        fate = "kept" if cut is None else f"cut by {CUT_WORDS.get(cut, cut)}"
+        parts.append(
+            f"{token_text(moment, token)} (id {token}) rank {format_count(rank)} of {whole}, {fate}"
+        )
+    return " · ".join(parts)
