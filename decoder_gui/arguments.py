@@ -260,9 +260,9 @@ def _bench_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--shape",
-        choices=("stories", "gpt2-small"),
+        choices=("stories", "gpt2-small", "smollm2"),
         default="stories",
-        help="the bundled model, or random weights of the GPT-2 small shape",
+        help="the bundled model, or random weights of the GPT-2 small or SmolLM2-135M shape",
     )
     parser.add_argument("--rounds", type=_count, help="interleaved rounds of each figure")
     _add_json(parser)

@@ -21,8 +21,15 @@ from decoder_gui.bench.processes import measured
 from decoder_gui.bench.rounds import Progress, median, median_ratio, percentile
 from decoder_gui.bench.sampler import measure_sampler
 from decoder_gui.debugger.library import open_model
+from model.blueprint import Blueprint
 from model.decoder import Decoder
-from model.random_model import gpt2_small_shape, random_decoder
+from model.random_model import (
+    gpt2_small_shape,
+    llama_blueprint,
+    random_decoder,
+    smollm2_shape,
+)
+from model.shape import ModelShape
 
 POSITIONS = 512  # of context in use, where the model has as many
 MOVES = 240  # of the cursor in a round, forward and back
@@ -61,8 +68,8 @@ def measure(shape: str, rounds: int | None = None) -> dict[str, Any]:
     """Measure everything; progress goes to standard error, a line for each part.
 
     Args:
-        shape: "stories", the bundled model, or "gpt2-small", random weights of that shape. The
-            window's figures are those of ``stories`` in either case.
+        shape: "stories", the bundled model, or "gpt2-small" or "smollm2", random weights of that
+            shape. The window's figures are those of ``stories`` in any case.
         rounds: of every figure; each has its own number where None. At least one is measured.
 
     Returns:
@@ -130,9 +137,13 @@ def _engine(shape: str, decodes: int, prefills: int, say: Progress) -> dict[str,
 
 
 def _decoder(shape: str, say: Progress) -> Decoder:
-    if shape == "gpt2-small":
-        say("drawing 124 million random weights")
-        return random_decoder(gpt2_small_shape())
+    random: dict[str, ModelShape | Blueprint] = {
+        "gpt2-small": gpt2_small_shape(),
+        "smollm2": llama_blueprint(smollm2_shape()),
+    }
+    if shape in random:
+        say("drawing random weights")
+        return random_decoder(random[shape])
     engine = open_model(shape).engine
     assert isinstance(engine, Decoder)
     return engine

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from decoder_gui.debugger.captured_session import CapturedSession, session_for
 from decoder_gui.debugger.choosing import generate
+from decoder_gui.debugger.freed_memory import give_back, keep_freed_memory
 from decoder_gui.debugger.library import Preparing, prepare
 from decoder_gui.debugger.lines import Continuation
 from decoder_gui.debugger.report import checks_of, play
@@ -81,7 +82,9 @@ class EngineRoom:
     """Owns the model and the session. Every method but the constructor runs in the worker."""
 
     def __init__(self) -> None:
+        keep_freed_memory()  # before there is a worker
         self._session: Session | None = None
+        self._swept = True  # whether what the last model left behind has been given back
 
     @property
     def session(self) -> Session:
@@ -96,7 +99,7 @@ class EngineRoom:
         ready = yield from prepare(spec, capacity)
         broken = frozenset[str]() if ready.recorded else faults  # a recording is as it is
         session = session_for(ready.loaded, capacity=ready.capacity, seed=seed, faults=broken)
-        self._session = session
+        self._session, self._swept = session, False
         yield Opened(ready.loaded, session.cache.capacity, broken, spec, ready.remark)
         yield from session.run_planned()  # of a capture, all that was recorded
 
@@ -132,6 +135,7 @@ class EngineRoom:
 
     def prefill(self, token_ids: Sequence[int], seed: int) -> Iterator[RoomUpdate]:
         """A new prompt, from the seed."""
+        self._sweep()
         self.session.seed = seed
         yield from self._restarted(self.session.prefill(token_ids))
 
@@ -189,6 +193,7 @@ class EngineRoom:
         self, token_ids: Sequence[int], seed: int, config: SamplingConfig, tokens: int
     ) -> Iterator[RoomUpdate]:
         """A new prompt and then tokens chosen by the sampler, ``tokens`` in all."""
+        self._sweep()
         self.session.seed = seed
         yield from self._restarted(generate(self.session, token_ids, config, tokens))
 
@@ -237,3 +242,9 @@ class EngineRoom:
         )
         for result in run_checks(subject, names):
             yield Checked(result)
+
+    def _sweep(self) -> None:
+        """Once after a model was opened: the one before it has been let go by now."""
+        if not self._swept:
+            self._swept = True
+            give_back()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from decoder_gui.debugger.freed_memory import keep_freed_memory
 from decoder_gui.debugger.lines import Continuation, Entry, Line, Lines, Pass
 from model.ablation import Edit
 from model.checkpoints import LoadedModel
@@ -120,6 +121,7 @@ class Session:
         faults: frozenset[str] = frozenset(),
         budget: int = TRACE_BUDGET,
     ) -> None:
+        keep_freed_memory()
         self.loaded = loaded
         self._unedited: Engine = apply_faults(loaded.engine, faults)
         self.engine = self._unedited
