@@ -17,6 +17,7 @@ from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
 from decoder_gui.commands.base import Commands, Listener, Told
 from decoder_gui.commands.branches import WHOLE_TREE, Branches
+from decoder_gui.commands.captures import Captures
 from decoder_gui.commands.choices import Choices
 from decoder_gui.commands.learning import Learning
 from decoder_gui.commands.sampler_lab import SamplerLab
@@ -79,6 +80,7 @@ class AppContext(ContextTravel):
         self.sampler_lab = SamplerLab(self)
         self.choices = Choices(self)
         self.branches = Branches(self)
+        self.captures = Captures(self)
         self._groups: tuple[Commands, ...] = (
             self.choices,
             self.branches,
@@ -87,6 +89,7 @@ class AppContext(ContextTravel):
             self.trail,
             self.learning,
             self.sampler_lab,
+            self.captures,
         )
 
     @property

@@ -30,6 +30,9 @@ from decoder_gui.viewdata.moment import ModelInfo, Moment
 from decoder_gui.widgets.focus_return import return_focus
 from model.tokenizers import cut_front
 
+FILES = "Models and captures (*.gguf *.safetensors);;All files (*)"
+CAPTURES = "Captures (*.safetensors)"
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -39,11 +42,18 @@ class Answer:
 
 
 def ask_for_file(parent: QWidget) -> str:
-    """A file with a model, or an empty string."""
-    found, _ = QFileDialog.getOpenFileName(
-        parent, "Open a model file", "", "Models (*.gguf *.safetensors);;All files (*)"
-    )
+    """A file with a model or a capture, or an empty string."""
+    found, _ = QFileDialog.getOpenFileName(parent, "Open a model file or a capture", "", FILES)
     return found
+
+
+def ask_where_to_save(parent: QWidget, name: str) -> Path | None:
+    """Where a capture goes, or None; a file that is there is asked about."""
+    suggested = "".join(c if c.isalnum() or c in "-_." else "-" for c in name) or "run"
+    path, _ = QFileDialog.getSaveFileName(
+        parent, "Save the run to a capture", f"{suggested}.safetensors", CAPTURES
+    )
+    return Path(path) if path else None
 
 
 def ask_for_folder(parent: QWidget) -> str:

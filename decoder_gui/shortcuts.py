@@ -59,6 +59,7 @@ SHORTCUTS: tuple[Shortcut, ...] = (
     Shortcut("prompt", ("Ctrl+P",), "Edit the prompt", WINDOW),
     Shortcut("open", ("Ctrl+O",), "Open a model file", WINDOW),
     Shortcut("open_folder", ("Ctrl+Shift+O",), "Open a model folder", WINDOW),
+    Shortcut("save_capture", ("Ctrl+Shift+S",), "Save the run to a capture", WINDOW),
     Shortcut("projector", ("P",), "Projector mode, or back", WINDOW),
     Shortcut("full_screen", ("F11",), "Full screen, or back", WINDOW),
     Shortcut("zoom_in", ("Ctrl++", "Ctrl+="), "Everything larger", WINDOW),

@@ -17,6 +17,7 @@ _THEME_WORDS = {
     ThemeName.LIGHT: "Light",
     ThemeName.CONTRAST: "High contrast",
 }
+_FILES = ("save_capture",)
 _LOOKS = ("zoom_in", "zoom_out", "zoom_reset", "full_screen", "help")
 
 
@@ -52,7 +53,7 @@ class ViewMenu(QMenu):
             self.addAction(dock.toggleViewAction())
         self.addAction(self._reset)
         self.addSeparator()
-        for name in _LOOKS:
+        for name in (*_FILES, *_LOOKS):
             if name in self._shared:
                 self.addAction(self._shared[name])
 

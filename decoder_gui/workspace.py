@@ -180,6 +180,7 @@ class Workspace(QWidget):
             "projector": lambda: self.set_projector(not context.style.projector),
             "prompt": self.top_bar.focus_prompt,
             "open": self.top_bar.file_requested.emit,
+            "save_capture": self._save_capture,
             "open_folder": self.top_bar.folder_requested.emit,
             "escape": self._escape,
             "next_head": lambda: self._change_head(1),
@@ -248,6 +249,12 @@ class Workspace(QWidget):
     def _open(self, spec: str) -> None:
         if spec:
             self.open_model(spec)
+
+    def _save_capture(self) -> None:
+        model = self.context.model
+        path = dialogs.ask_where_to_save(self, "" if model is None else model.name)
+        if path is not None:
+            self.context.captures.save(path)
 
     def _go_to(self) -> None:
         moment = self.context.moment

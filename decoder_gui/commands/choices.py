@@ -144,6 +144,9 @@ class Choices(Commands):
         context, trace = self.context, self.context.trace
         if trace is None:
             return
+        if context.recorded:
+            context.notice.emit(sentence(context.exhausted))
+            return
         if trace.steps[step].last >= context.capacity:
             context.notice.emit(sentence(CacheExhausted(trace.steps[step].last, context.capacity)))
             self.tell(Change.BUSY)

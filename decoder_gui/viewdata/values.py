@@ -385,12 +385,11 @@ def _find(
     if held is not None:
         return held, "", None
     if moment.trace.presence(step.index, name) is Presence.EVICTED:
-        if moment.model.recorded is not None:
-            return None, "Not recorded in this capture.", None
         layer = moment.trace.operations[moment.trace.producer(name)].layer
-        if layer is not None:
+        recorded = moment.model.recorded is not None
+        if layer is not None and not recorded:
             return None, "Not kept: recomputing.", (step.index, layer)
-        return None, "Not kept.", None
+        return None, "Not recorded in this capture." if recorded else "Not kept.", None
     return None, "Not computed yet.", None
 
 
