@@ -34,6 +34,7 @@ from decoder_gui.debugger.engine_room import (
     Redrawn,
     Restarted,
 )
+from decoder_gui.debugger.keeping import stream_in_hand
 from decoder_gui.debugger.library import Preparing
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import BlockReplayed, BranchBegan, StepBegan, StepEnded
@@ -306,16 +307,17 @@ class AppContext(ContextTravel):
         return self.choices.draws(count)
 
     def replay(self, step: int, layer: int) -> None:
-        """Ask for a block that the byte budget left out."""
+        """Ask for a block that the byte budget left out, beginning with the half in hand."""
         trace = self.trace
         resid_pre = None if trace is None else trace.array(step, f"blocks.{layer}.resid_pre")
         if trace is None or resid_pre is None or self.recorded:
             return
         room, which = self._link.room, trace.steps[step]
+        resid_mid = stream_in_hand(trace, self.cursor, step, layer)
         self._submit(
             f"{REPLAY} {step} {layer}",
             f"Recomputing block {layer}",
-            lambda: room.replay(which, layer, resid_pre),
+            lambda: room.replay(which, layer, resid_pre, resid_mid),
         )
 
     def run_checks(self) -> None:

@@ -244,6 +244,31 @@ class Decoder:
         turned = self._turns(first, resid_pre.shape[1])
         return _quietly(self.block(layer, resid_pre, turned, recall, record))
 
+    def replay_mlp(self, layer: int, resid_mid: Array, first: int) -> Iterator[Activations]:
+        """The MLP of a block of an earlier pass again, without attention and the last addition.
+
+        ``resid_mid`` is the residual stream between attention and MLP, (batch, pos, d_model), of
+        positions first.. . Yields what the pass did, bit for bit.
+
+        Raises:
+            ShapeMismatch: the halves of this model's blocks do not follow one another.
+        """
+        if self.blueprint.parallel:
+            raise ShapeMismatch("attention and MLP of this model read the same stream")
+        return _quietly(self._second_half(layer, resid_mid, first))
+
+    def _second_half(
+        self, layer: int, residual: Floats, first: int
+    ) -> Generator[Activations, None, None]:
+        weights, name = self.weights.blocks[layer], f"blocks.{layer}.ln2"
+        start = next(i for i, operation in enumerate(self.operations) if operation.name == name)
+        record = Recorder(self.operations, start, True, self._edits, first + residual.shape[1])
+        epsilon = self.blueprint.norm_epsilon
+        normalized = self._norm(residual, weights.ln2_gain, weights.ln2_shift, epsilon)
+        yield record(normalized)
+        activated = yield from self._widen(layer, normalized, record)  # (batch, pos, d_mlp)
+        yield record(linear(activated, weights.down_weight, weights.down_bias))
+
     def run(
         self, token_ids: TokenIds, cache: KvCache, keep: bool, all_logits: bool
     ) -> Iterator[Activations]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
@@ -11,6 +10,7 @@ from typing import Any
 from model.engine import Array
 from model.operations import Operation
 from model.shape import ModelShape
+from model.trace_memory import FirstRows
 
 
 class Phase(StrEnum):
@@ -52,7 +52,8 @@ class Step:
 class Event:
     """One operation of one step, with the arrays that it produced (read-only, batch axis first).
 
-    An operation whose arrays were left out for the budget has ``evicted`` set.
+    Arrays inside a block may give way later on, see :mod:`model.trace_memory`. An operation whose
+    arrays were left out from the beginning has ``evicted`` set.
     """
 
     step: int
@@ -73,12 +74,10 @@ class Trace:
     """The recorded list that the cursor moves over; it only grows, or is cut at a step.
 
     The arrays are those of batch row 0 onwards, exactly as the engine produced them. Replayed
-    blocks are held besides, a few at a time.
+    blocks are held besides, for as long as their own memory keeps them.
     """
 
-    def __init__(
-        self, operations: tuple[Operation, ...], shape: ModelShape, *, replays_held: int = 8
-    ) -> None:
+    def __init__(self, operations: tuple[Operation, ...], shape: ModelShape) -> None:
         self.operations = operations
         self.shape = shape
         self._index = {operation.name: i for i, operation in enumerate(operations)}
@@ -87,8 +86,7 @@ class Trace:
         }
         self._steps: list[Step] = []
         self._events: list[list[Event]] = []
-        self._replays: OrderedDict[tuple[int, int], dict[str, Array]] = OrderedDict()
-        self._replays_held = replays_held
+        self._replays: dict[tuple[int, int], Mapping[str, Array]] = {}
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -153,18 +151,17 @@ class Trace:
         self._events[-1].append(event)
 
     def add_replay(self, step: int, layer: int, arrays: Mapping[str, Array]) -> None:
-        """Hold a recomputed block; the least recently looked at gives way."""
-        self._replays[(step, layer)] = dict(arrays)
-        self._replays.move_to_end((step, layer))
-        while len(self._replays) > self._replays_held:
-            self._replays.popitem(last=False)
+        """Hold a recomputed block, or what there is of it so far."""
+        self._replays[(step, layer)] = arrays
+        for key in [key for key, held in self._replays.items() if not held]:
+            del self._replays[key]  # it has given way
 
     def copy(self) -> Trace:
         """Another list of the same events: arrays are shared, neither grows with the other."""
-        other = Trace(self.operations, self.shape, replays_held=self._replays_held)
+        other = Trace(self.operations, self.shape)
         other._steps = list(self._steps)
         other._events = [list(events) for events in self._events]
-        other._replays = OrderedDict(self._replays)
+        other._replays = dict(self._replays)
         return other
 
     def fork(self, steps: Sequence[Step]) -> Trace:
@@ -176,7 +173,7 @@ class Trace:
         Raises:
             IndexError: a step that is not complete here, or does not begin where the one here does.
         """
-        other = Trace(self.operations, self.shape, replays_held=self._replays_held)
+        other = Trace(self.operations, self.shape)
         for step in steps:
             if not self.complete(step.index) or self._steps[step.index].first != step.first:
                 raise IndexError(f"step {step.index} is not complete here, or is another one")
@@ -196,13 +193,8 @@ class Trace:
     def _cut_short(self, event: Event, step: Step, rows: int) -> Event:
         """An event with the rows of fewer positions, of ``rows`` that there are."""
         square = self.operations[event.operation].axes[-1:] == ("key",)
-        arrays: dict[str, Array] = {}
-        for name, array in event.arrays.items():
-            if array.shape[-2] == rows:  # not the logits of the last position alone
-                view = array[..., : len(step.token_ids), :]
-                arrays[name] = view[..., : step.last] if square else view
-        left_out = event.evicted or len(arrays) < len(event.arrays)
-        return Event(step.index, event.operation, arrays, evicted=left_out)
+        arrays = FirstRows(event.arrays, len(step.token_ids), rows, step.last if square else None)
+        return Event(step.index, event.operation, arrays, event.evicted)
 
     def truncate(self, steps: int) -> None:
         """Keep the first ``steps`` steps."""
@@ -218,7 +210,9 @@ class Trace:
             return Presence.NOT_YET
         if operation >= len(self._events[step]):
             return Presence.NOT_YET
-        return Presence.HELD if self.array(step, array_name) is not None else Presence.EVICTED
+        held = array_name in self._events[step][operation].arrays
+        replayed = array_name in self._replay(step, operation)
+        return Presence.HELD if held or replayed else Presence.EVICTED
 
     def array(self, step: int, array_name: str) -> Array | None:
         """An array of a step by its canonical name, or None if it is not held."""
@@ -229,11 +223,11 @@ class Trace:
         if operation >= len(events):
             return None
         found = events[operation].arrays.get(array_name)
-        if found is None:
-            layer = self.operations[operation].layer
-            replay = None if layer is None else self._replays.get((step, layer))
-            found = None if replay is None else replay.get(array_name)
-        return found
+        return self._replay(step, operation).get(array_name) if found is None else found
+
+    def _replay(self, step: int, operation: int) -> Mapping[str, Array]:
+        layer = self.operations[operation].layer
+        return {} if layer is None else self._replays.get((step, layer), {})
 
     def logits(self, step: int) -> Array | None:
         """Logits of the last position of a step, (vocab,), or None before they are computed."""
@@ -244,5 +238,7 @@ class Trace:
         """Every array held, as (step, canonical name, array)."""
         for step, events in enumerate(self._events):
             for event in events:
-                for name, array in event.arrays.items():
-                    yield step, name, array
+                for name in self.operations[event.operation].outputs:
+                    array = event.arrays.get(name)
+                    if array is not None:
+                        yield step, name, array

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from decoder_gui.commands.base import Commands
 from decoder_gui.debugger.engine_room import EngineRoom
-from decoder_gui.debugger.session import BlockReplayed
 from decoder_gui.viewdata.attention import AttentionView
 from decoder_gui.viewdata.attention_codes import Digest, digest
 from decoder_gui.viewdata.attention_store import PatternStore
@@ -156,11 +155,11 @@ def _replayed(
 ) -> Iterator[Recalled | Outlined]:
     """The patterns of some steps of a layer again, in the worker; one step's arrays at a time."""
     for step, resid_pre in inputs:
-        for update in room.replay(step, layer, resid_pre):
-            if not isinstance(update, BlockReplayed):
-                continue
-            pattern: Array = update.arrays[name][0]
-            if factor:
-                yield Outlined(step, layer, factor, digest(pattern, step.first, window, factor))
-            else:
-                yield Recalled(step, layer, pattern)
+        found = room.recompute(step, layer, resid_pre, name)
+        if found is None:
+            continue
+        pattern: Array = found[0]
+        if factor:
+            yield Outlined(step, layer, factor, digest(pattern, step.first, window, factor))
+        else:
+            yield Recalled(step, layer, pattern)

@@ -104,8 +104,14 @@ class CapturedSession(Session):
         """Refused: the draws are those of the recording."""
         raise NoWeights("another draw would need another step")
 
-    def replay(self, step: Step, layer: int, resid_pre: Array) -> Iterator[Update]:
+    def replay(
+        self, step: Step, layer: int, resid_pre: Array, resid_mid: Array | None = None
+    ) -> Iterator[Update]:
         """Refused: what was not recorded cannot be brought back."""
+        raise NoWeights(f"what was not recorded of block {layer} cannot be computed again")
+
+    def recompute(self, step: Step, layer: int, resid_pre: Array, name: str) -> Array | None:
+        """Refused, as :meth:`replay` is."""
         raise NoWeights(f"what was not recorded of block {layer} cannot be computed again")
 
     def rewind(self, steps: int) -> None:

@@ -211,9 +211,15 @@ class EngineRoom:
             yield first
         yield from updates
 
-    def replay(self, step: Step, layer: int, resid_pre: Array) -> Iterator[RoomUpdate]:
-        """Recompute a block that the byte budget left out."""
-        yield from self.session.replay(step, layer, resid_pre)
+    def replay(
+        self, step: Step, layer: int, resid_pre: Array, resid_mid: Array | None = None
+    ) -> Iterator[RoomUpdate]:
+        """Recompute a block that gave way; see :meth:`Session.replay`."""
+        yield from self.session.replay(step, layer, resid_pre, resid_mid)
+
+    def recompute(self, step: Step, layer: int, resid_pre: Array, name: str) -> Array | None:
+        """One array of such a block, for whoever asks alone; see :meth:`Session.recompute`."""
+        return self.session.recompute(step, layer, resid_pre, name)
 
     def check(
         self,
@@ -225,7 +231,9 @@ class EngineRoom:
         """Every check on the tokens in hand, one verdict at a time."""
         session = self.session
         if isinstance(session, CapturedSession):
-            again = play(CapturedSession(session.loaded), sampling)  # the one in hand stays as it is
+            again = play(
+                CapturedSession(session.loaded), sampling
+            )  # the one in hand stays as it is
             for result in checks_of(again, names):
                 yield Checked(result)
             return

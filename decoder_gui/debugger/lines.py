@@ -28,7 +28,7 @@ class Pass:
 
     last: int  # one past its last position
     ran: bool = False
-    nbytes: int = 0  # of recorded arrays
+    nbytes: int = 0  # of recorded arrays that are kept for good
     rows: CacheRows | None = None  # keys and values, once they have left the cache
 
     def forget(self) -> None:
@@ -127,7 +127,7 @@ class Lines:
 
     @property
     def spent(self) -> int:
-        """Bytes of recorded arrays, those that lines share counted once."""
+        """Bytes of recorded arrays kept for good, those that lines share counted once."""
         passes = {id(entry.made_by): entry.made_by for line in self for entry in line.done}
         return sum(made.nbytes for made in passes.values())
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from decoder_gui.debugger.freed_memory import keep_freed_memory
+from decoder_gui.debugger.keeping import PassKeeper, recomputed, replayed
 from decoder_gui.debugger.lines import Continuation, Entry, Line, Lines, Pass
 from model.ablation import Edit
 from model.checkpoints import LoadedModel
@@ -21,10 +22,14 @@ from model.engine import Array, Cache, Engine
 from model.errors import CacheExhausted, ContextOverflow, EmptyPrompt, ShapeMismatch
 from model.faults import apply_faults
 from model.trace import Checkpoint, Event, Phase, Step
+from model.trace_memory import TraceMemory
 
 DEFAULT_SEED = 41
-TRACE_BUDGET = 512 * 2**20  # bytes of recorded arrays, beyond which blocks are replayed on demand
-PROMPT_LOGITS_BUDGET = 64 * 2**20  # bytes of logits worth computing for the prompt's own tokens
+TRACE_BUDGET = 256 * 2**20
+"""Bytes of recorded arrays. With those of a pass in the making, of the pictures made of them and of
+the program itself, a session of 1,024 tokens of GPT-2 small stays within 512 MB."""
+PROMPT_LOGITS_BUDGET = 64 * 2**20
+"""Bytes of logits worth computing for the prompt's own tokens; they are part of the trace."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +112,11 @@ class Session:
         capacity: positions of the cache; the model's context where None.
         seed: of the session's generator; every run of the same prompt, settings and seed is equal.
         faults: names of deliberate faults that are on.
-        budget: bytes of recorded arrays. Beyond it a block's inside is left out and can be
-            replayed; the residual stream at each block's input, the last norm and the logits are
-            always kept.
+        budget: bytes of recorded arrays, replayed ones included. Beyond it the insides of blocks
+            give way and can be replayed; see :mod:`decoder_gui.debugger.keeping` for what stays.
+
+    Attributes:
+        memory: what the trace holds, within the budget.
     """
 
     def __init__(
@@ -130,9 +137,8 @@ class Session:
         self.seed = DEFAULT_SEED if seed is None else seed
         self.faults = faults
         self.stats = DecodeStats()
-        self._budget = budget
+        self.memory = TraceMemory(budget)
         self._state: Mapping[str, Any] = np.random.PCG64(self.seed).state
-        self._always_kept = self._names_always_kept()
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -338,12 +344,30 @@ class Session:
         for step in self.steps:
             self._count(step)
 
-    def replay(self, step: Step, layer: int, resid_pre: Array) -> Iterator[Update]:
-        """Recompute one block of a step from the residual stream at its input."""
-        arrays: dict[str, Array] = {}
-        for activations in self.engine.replay_block(layer, resid_pre, step.first, self.cache):
-            arrays.update(activations.arrays)
-        yield BlockReplayed(step.index, layer, {k: _read_only(v) for k, v in arrays.items()})
+    def replay(
+        self, step: Step, layer: int, resid_pre: Array, resid_mid: Array | None = None
+    ) -> Iterator[Update]:
+        """Recompute one block of a step from the residual stream at its input.
+
+        It comes in halves: attention first, or the MLP first where the stream before it is given
+        and the engine can. Nothing comes of a step that is not in the active branch any more.
+        """
+        if not self._holds(step):
+            return
+        halves = replayed(
+            self.memory, self.engine, self.cache, layer, step.first, resid_pre, resid_mid
+        )
+        for arrays in halves:
+            yield BlockReplayed(step.index, layer, arrays)
+
+    def recompute(self, step: Step, layer: int, resid_pre: Array, name: str) -> Array | None:
+        """One array of a block of a step, which the trace is not to hold; None as above."""
+        if not self._holds(step):
+            return None
+        return recomputed(self.engine, self.cache, layer, step.first, resid_pre, name)
+
+    def _holds(self, step: Step) -> bool:
+        return any(step is mine for mine in self.steps[step.index : step.index + 1])
 
     def _run(
         self, phase: Phase, token_ids: Sequence[int], made_by: Pass | None = None
@@ -359,23 +383,16 @@ class Session:
         )
         yield StepBegan(step)
         ids = np.asarray([step.token_ids], dtype=np.int64)
-        recorded = 0
-        spent = self.lines.spent
+        keeper = PassKeeper(self.memory, self.engine, len(token_ids), self.lines.spent)
         for activations in self.engine.walk(
             ids, self.cache, keep=True, all_logits=self._wants_all_logits(len(token_ids))
         ):
-            arrays = {name: _read_only(array) for name, array in activations.arrays.items()}
-            size = sum(array.nbytes for array in arrays.values())
-            kept = arrays
-            if spent + recorded + size > self._budget:
-                kept = {name: a for name, a in arrays.items() if name in self._always_kept}
-            recorded += sum(array.nbytes for array in kept.values())
-            yield Event(step.index, activations.operation, kept, evicted=len(kept) < len(arrays))
+            yield Event(step.index, activations.operation, keeper(activations))
         # The sampler's place in the list: the choice itself is a function of the logits, the
         # settings and the held number, so that a slider can move it without running anything.
         yield Event(step.index, len(self.engine.operations) - 1, {})
         made = Pass(step.last) if made_by is None else made_by
-        made.ran, made.nbytes = True, recorded
+        made.ran, made.nbytes = True, keeper.fixed
         line.done.append(Entry(step, made))
         del line.planned[:1]  # it was this step, if there was any
         self._count(step)
@@ -390,18 +407,3 @@ class Session:
     def _wants_all_logits(self, positions: int) -> bool:
         size = positions * self.engine.shape.vocabulary * self.engine.dtype.itemsize
         return size <= PROMPT_LOGITS_BUDGET
-
-    def _names_always_kept(self) -> frozenset[str]:
-        outside = {
-            name
-            for operation in self.engine.operations
-            if operation.layer is None
-            for name in operation.outputs
-        }
-        inputs = {f"blocks.{layer}.resid_pre" for layer in range(self.engine.shape.depth)}
-        return frozenset(outside | inputs)
-
-
-def _read_only(array: Array) -> Array:
-    array.flags.writeable = False
-    return array

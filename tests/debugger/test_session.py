@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from decoder_gui.debugger.choosing import generate
+from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.keeping import names_kept, stream_in_hand
 from decoder_gui.debugger.library import open_model
 from decoder_gui.debugger.report import execute
 from decoder_gui.debugger.run import Run
-from decoder_gui.debugger.session import Session, peek
+from decoder_gui.debugger.session import BlockReplayed, Session, peek
+from model.blueprint import Blueprint
 from model.checkpoints import LoadedModel
 from model.errors import CacheExhausted, ContextOverflow, EmptyPrompt
+from model.random_model import llama_blueprint, random_decoder
 from model.sampling import SamplingConfig
+from model.shape import ModelShape
+from model.tokenizers import IdTokenizer
 from model.trace import Presence, Trace
 
 PROMPT = "Once upon a time there was a little cat named Tom."
@@ -91,6 +100,18 @@ def test_redraw_holds_the_next_number(stories: LoadedModel) -> None:
     assert session.steps[1].uniform == reference.random()
 
 
+def replay(session: Session, run: Run, step: int, layer: int, *, mlp_first: bool = False) -> int:
+    """Bring a block back; in how many pieces it came."""
+    trace, count = run.trace, 0
+    resid_pre = trace.array(step, f"blocks.{layer}.resid_pre")
+    assert resid_pre is not None, "the residual stream at a block's input is always kept"
+    resid_mid = trace.array(step, f"blocks.{layer}.resid_mid") if mlp_first else None
+    for update in session.replay(trace.steps[step], layer, resid_pre, resid_mid):
+        run.apply(update)
+        count += 1
+    return count
+
+
 @pytest.mark.parametrize("budget", [0, 60_000])
 def test_past_the_budget_a_block_is_replayed_bit_for_bit(stories: LoadedModel, budget: int) -> None:
     whole = execute(Session(stories), ids_of(stories), SamplingConfig(temperature=0.0), 3)
@@ -100,16 +121,129 @@ def test_past_the_budget_a_block_is_replayed_bit_for_bit(stories: LoadedModel, b
     assert arrays_of(trace).keys() < arrays_of(full).keys()
     for step in range(3):
         for layer in range(trace.shape.depth):
-            resid_pre = trace.array(step, f"blocks.{layer}.resid_pre")
-            assert resid_pre is not None, "the residual stream at a block's input is always kept"
-            for update in session.replay(trace.steps[step], layer, resid_pre):
-                thrifty.apply(update)
-            name = f"blocks.{layer}.attn.pattern"
+            assert replay(session, thrifty, step, layer) == 2
+            assert_equal_in_block(trace, full, step, layer)
+
+
+def assert_equal_in_block(trace: Trace, full: Trace, step: int, layer: int) -> None:
+    """Every array of a block is there, and is the one of a trace that holds everything."""
+    for operation in trace.operations:
+        for name in operation.outputs if operation.layer == layer else ():
             assert trace.presence(step, name) is Presence.HELD
-            replayed, original = trace.array(step, name), full.array(step, name)
-            assert replayed is not None
+            found, original = trace.array(step, name), full.array(step, name)
+            assert found is not None
             assert original is not None
-            assert replayed.tobytes() == original.tobytes()
+            assert np.array_equal(found, original), name
+            assert found.tobytes() == original.tobytes()
+            assert not found.flags.writeable
+
+
+LONG_SHAPE = ModelShape(depth=3, model_dim=24, num_heads=3, context_length=160, vocabulary=40)
+
+
+@cache
+def long_runs(family: str) -> tuple[Session, Run, Trace]:
+    """A prefill of 150 tokens and some decoded ones: nothing kept, and everything."""
+    sizes: ModelShape | Blueprint = LONG_SHAPE
+    if family != "gpt2":
+        sizes = llama_blueprint(replace(LONG_SHAPE, kv_heads=1, gated=True))
+    if family == "parallel":
+        sizes = replace(Blueprint(LONG_SHAPE), parallel=True)
+    loaded = LoadedModel(
+        name="random",
+        family="",
+        engine=random_decoder(sizes, seed=3, spread=0.3),
+        tokenizer=IdTokenizer(LONG_SHAPE.vocabulary, ""),
+        path=Path("random"),
+    )
+    prompt = np.random.default_rng(0).integers(0, LONG_SHAPE.vocabulary, 150).tolist()
+    sampling = SamplingConfig(temperature=0.0)
+    thrifty = execute(Session(loaded, budget=0), prompt, sampling, 5)
+    whole = execute(Session(loaded), prompt, sampling, 5)
+    return thrifty.session, thrifty.run, whole.run.trace
+
+
+@pytest.mark.parametrize("mlp_first", [False, True])
+@pytest.mark.parametrize("family", ["gpt2", "llama", "parallel"])
+def test_a_block_of_a_long_pass_comes_back_by_halves(family: str, mlp_first: bool) -> None:
+    session, run, full = long_runs(family)
+    for step in (0, 2):
+        for layer in range(LONG_SHAPE.depth):
+            assert replay(session, run, step, layer, mlp_first=mlp_first) == 2
+            replay(session, run, step, layer, mlp_first=mlp_first)  # now that it is there
+            assert_equal_in_block(run.trace, full, step, layer)
+
+
+def test_the_half_in_hand_comes_first() -> None:
+    session, run, _ = long_runs("gpt2")
+    trace, names = run.trace, ("blocks.1.attn.pattern", "blocks.1.mlp.post")
+    pre, mid = (trace.array(0, f"blocks.1.{name}") for name in ("resid_pre", "resid_mid"))
+    assert pre is not None
+    assert mid is not None
+    for stream, first in ((None, 0), (mid, 1)):
+        halves = session.replay(trace.steps[0], 1, pre, stream)
+        update = next(halves)
+        assert isinstance(update, BlockReplayed)
+        assert (names[first] in update.arrays, names[1 - first] in update.arrays) == (True, False)
+        next(halves)
+        assert all(name in update.arrays for name in names)
+    at_mlp = Cursor(2, trace.operation_index("blocks.1.mlp.out"))
+    assert stream_in_hand(trace, at_mlp, 0, 1) is mid
+    assert stream_in_hand(trace, at_mlp, 0, 2) is None
+    assert stream_in_hand(trace, Cursor(0, trace.operation_index(names[0])), 0, 1) is None
+
+
+def test_one_array_can_be_had_without_the_trace_holding_it() -> None:
+    session, run, full = long_runs("gpt2")
+    replay(session, run, 0, 0)
+    name, held = "blocks.2.attn.pattern", session.memory.held
+    resid_pre = run.trace.array(0, "blocks.2.resid_pre")
+    assert resid_pre is not None
+    found, original = session.recompute(run.trace.steps[0], 2, resid_pre, name), full.array(0, name)
+    assert found is not None
+    assert original is not None
+    assert found.tobytes() == original.tobytes()
+    assert session.memory.held == held
+    assert "blocks.0.attn.pattern" in {each for step, each, _ in run.trace.held() if step == 0} or (
+        run.trace.array(0, "blocks.0.attn.pattern") is not None
+    )
+
+
+def test_a_step_that_is_gone_is_not_replayed(stories: LoadedModel) -> None:
+    session = Session(stories, budget=0)
+    run = execute(session, ids_of(stories), SamplingConfig(), 3).run
+    list(session.prefill(ids_of(stories)[:4]))
+    resid_pre = run.trace.array(0, "blocks.0.resid_pre")
+    assert resid_pre is not None
+    assert list(session.replay(run.trace.steps[0], 0, resid_pre)) == []
+    assert session.recompute(run.trace.steps[0], 0, resid_pre, "blocks.0.attn.z") is None
+
+
+@pytest.mark.parametrize("budget", [0, 300_000, 2_000_000])
+def test_a_trace_holds_no_more_than_its_budget(
+    stories: LoadedModel, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.trace_memory.SPARE", 0)
+    session = Session(stories, budget=budget)
+    run = Run(session.engine)
+    blocks_held = set()
+    for update in generate(session, ids_of(stories), SamplingConfig(), 8):
+        run.apply(update)
+        held = {id(array): array.nbytes for _, _, array in run.trace.held()}
+        fixed = sum(
+            {
+                id(array): array.nbytes
+                for step, name, array in run.trace.held()
+                if name in names_kept(run.trace.operations, run.trace.shape.depth, 1)
+            }.values()
+        )
+        assert sum(held.values()) <= max(budget, fixed)
+        assert sum(held.values()) == session.memory.fixed + session.memory.held
+        blocks_held.add(session.memory.held > 0)
+    # The largest holds everything, the smallest nothing.
+    assert blocks_held == {0: {False}, 300_000: {True, False}, 2_000_000: {True, False}}[budget]
+    run.cut(0)
+    assert session.memory.held == 0
 
 
 def test_arrays_are_read_only(stories: LoadedModel) -> None:

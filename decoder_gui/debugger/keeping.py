@@ -1,0 +1,152 @@
+"""What of a pass is kept for good, what may give way, and how it is had again.
+
+A block can be recomputed from the residual stream at its input, and so that is kept; of a long pass
+the stream between attention and MLP and the last one too, because then either half of a block can
+be had without the other. All the rest inside a block gives way when the budget of
+:class:`model.trace_memory.TraceMemory` is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol, runtime_checkable
+
+from decoder_gui.debugger.cursor import Cursor
+from model.engine import Activations, Array, Cache, Engine
+from model.operations import Operation
+from model.trace import Trace
+from model.trace_memory import Block, Recorded, TraceMemory
+
+LONG_PASS = 64
+"""Positions of a pass from which on a block takes long enough to be recomputed by halves."""
+
+
+@runtime_checkable
+class ByHalves(Protocol):
+    """An engine that can compute the second half of a block without the first."""
+
+    def replay_mlp(self, layer: int, resid_mid: Array, first: int) -> Iterator[Activations]:
+        """The operations between attention and the last addition of a block.
+
+        ``resid_mid`` is the residual stream between the halves, (batch, pos, d_model), of positions
+        first.. ; yields what the original pass did, bit for bit.
+        """
+        ...
+
+
+def names_kept(operations: tuple[Operation, ...], depth: int, positions: int) -> frozenset[str]:
+    """The arrays of a pass of that many positions that are kept for good, by canonical name."""
+    outside = {name for each in operations if each.layer is None for name in each.outputs}
+    kept = outside | {f"blocks.{layer}.resid_pre" for layer in range(depth)}
+    if positions >= LONG_PASS:
+        kept.add(f"blocks.{depth - 1}.resid_post")
+        kept |= {f"blocks.{layer}.resid_mid" for layer in range(depth)}
+    return frozenset(kept)
+
+
+class PassKeeper:
+    """Sorts the arrays of one pass as they come.
+
+    Args:
+        memory: counts and makes room.
+        engine: what runs the pass.
+        positions: of the pass.
+        spent: bytes kept for good of other passes.
+
+    Attributes:
+        fixed: bytes kept for good of this one.
+    """
+
+    def __init__(self, memory: TraceMemory, engine: Engine, positions: int, spent: int) -> None:
+        self._memory, self._operations, self._spent = memory, engine.operations, spent
+        self._kept = names_kept(engine.operations, engine.shape.depth, positions)
+        self._block: tuple[int, Block] | None = None
+        self.fixed = 0
+
+    def __call__(self, activations: Activations) -> Mapping[str, Array]:
+        """The arrays of one operation, made read-only, as an event holds them."""
+        arrays = {name: read_only(array) for name, array in activations.arrays.items()}
+        layer = self._operations[activations.operation].layer
+        # An array with two names is one array: kept under one of them, it is there under both.
+        stay = {id(array): array.nbytes for name, array in arrays.items() if name in self._kept}
+        self.fixed += sum(stay.values())
+        self._memory.fixed = self._spent + self.fixed
+        give_way = {name: array for name, array in arrays.items() if id(array) not in stay}
+        if layer is None or not give_way:
+            return arrays
+        if self._block is None or self._block[0] != layer:
+            self._block = layer, Block(self._memory)
+        block = self._block[1]
+        self._memory.add(block, give_way)
+        kept = {name: array for name, array in arrays.items() if id(array) in stay}
+        return Recorded(kept, tuple(give_way), block)
+
+
+def replayed(
+    memory: TraceMemory,
+    engine: Engine,
+    cache: Cache,
+    layer: int,
+    first: int,
+    resid_pre: Array,
+    resid_mid: Array | None = None,
+) -> Iterator[Mapping[str, Array]]:
+    """What gave way of a block again, bit for bit, after each half what there is by then.
+
+    Args:
+        memory: holds it, whatever it takes, until something else is looked at.
+        engine, cache: what ran the pass; the cache still holds its positions.
+        first: the first position of the pass.
+        resid_pre: the residual stream at the block's input, (batch, pos, d_model).
+        resid_mid: that between the halves, for the second half first where the engine can.
+    """
+    kept = names_kept(engine.operations, engine.shape.depth, resid_pre.shape[1])
+    block = Block(memory)
+
+    def take(done: Activations) -> None:
+        arrays = {k: read_only(v) for k, v in done.arrays.items() if k not in kept}
+        memory.add(block, arrays, whatever=True)
+
+    second_first = False
+    if (
+        resid_mid is not None
+        and resid_mid.shape[1] >= LONG_PASS  # where the last addition is kept, too
+        and isinstance(engine, ByHalves)
+    ):
+        second_first = True
+        for done in engine.replay_mlp(layer, resid_mid, first):
+            take(done)
+        yield block
+    for done in engine.replay_block(layer, resid_pre, first, cache):
+        take(done)
+        if engine.operations[done.operation].name.endswith(".attn.out"):
+            if second_first:
+                break
+            yield block
+    yield block
+
+
+def recomputed(
+    engine: Engine, cache: Cache, layer: int, first: int, resid_pre: Array, name: str
+) -> Array | None:
+    """One array of a block again, bit for bit, and nothing beyond it; nobody holds the rest."""
+    for done in engine.replay_block(layer, resid_pre, first, cache):
+        if name in done.arrays:
+            return read_only(done.arrays[name])
+    return None
+
+
+def stream_in_hand(trace: Trace, cursor: Cursor | None, step: int, layer: int) -> Array | None:
+    """The stream that the MLP of a block reads, where the cursor is in that MLP."""
+    if cursor is None:
+        return None
+    here = trace.operations[cursor.operation]
+    if here.layer != layer or not here.short_name.startswith(("ln2", "mlp.")):
+        return None
+    return trace.array(step, f"blocks.{layer}.resid_mid")
+
+
+def read_only(array: Array) -> Array:
+    """The same array, which nobody can write to any more."""
+    array.flags.writeable = False
+    return array
