@@ -17,9 +17,11 @@ from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
 from decoder_gui.commands.base import Commands, Listener, Told
 from decoder_gui.commands.branches import WHOLE_TREE, Branches
+from decoder_gui.commands.cache_lab import CacheLab
 from decoder_gui.commands.captures import Captures
 from decoder_gui.commands.choices import Choices
 from decoder_gui.commands.learning import Learning
+from decoder_gui.commands.lens import Lens
 from decoder_gui.commands.sampler_lab import SamplerLab
 from decoder_gui.commands.stops import Stops
 from decoder_gui.commands.trail import Trail
@@ -76,7 +78,9 @@ class AppContext(ContextTravel):
         self.stops = Stops(self)
         self.watches = Watches(self)
         self.trail = Trail(self)
+        self.lens = Lens(self)
         self.learning = Learning(self)
+        self.cache_lab = CacheLab(self)
         self.sampler_lab = SamplerLab(self)
         self.choices = Choices(self)
         self.branches = Branches(self)
@@ -87,7 +91,9 @@ class AppContext(ContextTravel):
             self.stops,
             self.watches,
             self.trail,
+            self.lens,
             self.learning,
+            self.cache_lab,
             self.sampler_lab,
             self.captures,
         )
