@@ -20,6 +20,7 @@ from decoder_gui.commands.branches import WHOLE_TREE, Branches
 from decoder_gui.commands.cache_lab import CacheLab
 from decoder_gui.commands.captures import Captures
 from decoder_gui.commands.choices import Choices
+from decoder_gui.commands.comparison import Comparisons
 from decoder_gui.commands.learning import Learning
 from decoder_gui.commands.lens import Lens
 from decoder_gui.commands.sampler_lab import SamplerLab
@@ -84,10 +85,12 @@ class AppContext(ContextTravel):
         self.sampler_lab = SamplerLab(self)
         self.choices = Choices(self)
         self.branches = Branches(self)
+        self.comparison = Comparisons(self)
         self.captures = Captures(self)
         self._groups: tuple[Commands, ...] = (
             self.choices,
             self.branches,
+            self.comparison,
             self.stops,
             self.watches,
             self.trail,
