@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from decoder_gui.debugger.alignment import require_same_sizes
 from decoder_gui.debugger.comparison import comparing
 from decoder_gui.debugger.diff import captured, choices_of, following, known_sizes
 from decoder_gui.debugger.findings import Comparison
@@ -172,6 +173,8 @@ def _second(
             if isinstance(loaded.engine, CapturedEngine):
                 return captured(loaded.engine.capture, loaded.name)
             name = loaded.name if loaded.name != line.name else f"{loaded.name} again"
+            shapes = line.trace.shape, loaded.engine.shape
+            require_same_sizes(*shapes, (line.name, name), left.sizes)
             if isinstance(session.engine, CapturedEngine):
                 making = following(loaded, session.engine.capture, name, line.name)
             else:

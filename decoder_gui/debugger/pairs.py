@@ -100,8 +100,8 @@ def differences_in(
     if ours.size > LARGEST_SHOWN:
         here = positions == (position if position in positions else positions[-1])
         ours, theirs, positions = ours[..., here, :], theirs[..., here, :], positions[here]
-    begin, end = int(positions[0]), int(positions[-1]) + 1
-    shape = (*ours.shape[:-2], end - begin, columns)
+    begin = int(positions[0])
+    shape = (*ours.shape[:-2], int(positions[-1]) + 1 - begin, columns)
     array, unseen = np.zeros(shape), np.full(shape, -np.inf)
     at = positions - begin
     same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
@@ -109,6 +109,9 @@ def differences_in(
         apart = ours.astype(np.float64) - theirs.astype(np.float64)
     array[..., at, :] = np.where(same, 0.0, apart)
     unseen[..., at, :] = np.where(_masked(operation, ours, theirs, positions), -np.inf, 0.0)
+    seen = np.flatnonzero((unseen == 0).any(axis=tuple(range(unseen.ndim - 1))))
+    end = int(seen[-1]) + 1 if seen.size else columns  # keys that no query here may see
+    array, unseen = array[..., :end], unseen[..., :end]
     array.flags.writeable = unseen.flags.writeable = False
     return Differences(name, step, begin, array, unseen if np.isneginf(unseen).any() else None)
 
