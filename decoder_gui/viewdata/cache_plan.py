@@ -10,9 +10,8 @@ from decoder_gui.viewdata.tables import Cell, Column, Table
 from model.cache_plan import CachePlan
 
 COLUMNS = (
-    Column("keys and values", stretch=True),
-    Column("heads", number=True),
-    Column("per token", number=True),
+    Column("sharing", stretch=True),
+    Column("heads", number=True, tip="of keys and values"),
     Column("in all", number=True),
     Column("sequences", number=True, tip="that fit in the memory given"),
 )
@@ -83,9 +82,8 @@ def _variant(
     mine = plan.kv_heads == own.kv_heads
     share = plan.total / whole
     return (
-        Cell(plan.sharing + (" (this one)" if mine else ""), strong=mine),
+        Cell(plan.sharing, strong=mine),
         Cell(format_count(plan.kv_heads)),
-        Cell(format_bytes(round(plan.bytes_per_token))),
         Cell(
             format_bytes(round(plan.total)),
             share=share,

@@ -52,8 +52,8 @@ def _rows(phases: Sequence[PhaseTime], machine: Machine | None) -> tuple[tuple[C
         "tokens per weight read": lambda each: format_value(each.tokens / each.passes, 2),
         "FLOPs": lambda each: format_flops(each.flops),
         "bytes read": lambda each: format_decimal(each.moved, "B"),
-        "intensity, FLOPs per byte": lambda each: format_value(each.intensity, 2),
-        "reached, FLOPs per second": lambda each: format_decimal(each.rate, "FLOP/s"),
+        "FLOPs per byte": lambda each: format_value(each.intensity, 2),
+        "reached": lambda each: format_decimal(each.rate, "FLOP/s"),
     }
     if machine is not None:
         lines["share of the roof"] = lambda each: format_percent(

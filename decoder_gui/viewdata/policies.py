@@ -71,7 +71,7 @@ def build_policies(
     return PoliciesView(
         plot=Plot(
             Axis("position"),
-            Axis("divergence from the full context, nats"),
+            Axis("KL, nats"),
             tuple(series),
             upright=((capacity - 0.5, f"full: {capacity}"),) if capacity < total else (),
             description=_words(moment, found),

@@ -55,6 +55,7 @@ class DataTable(QTableView):
         self._style = style
         self._widths: tuple[int, ...] = ()
         self._wanted: int | None = None
+        self._all_rows = False
         self._model = _Model(self)
         self._painter = _Cells(self, style)
         self.setModel(self._model)
@@ -122,9 +123,12 @@ class DataTable(QTableView):
 
     def show_all_rows(self) -> None:
         """Be as high as the rows there are: for a table within something that scrolls."""
+        self._all_rows = True
         head = self.horizontalHeader().sizeHint().height()
         rows = len(self.table.rows) * self.verticalHeader().defaultSectionSize()
-        self.setFixedHeight(head + rows)
+        wide = sum(self._widths) > self.viewport().width()
+        bar = self.horizontalScrollBar().sizeHint().height() if wide else 0
+        self.setFixedHeight(head + rows + bar)
 
     def set_style(self, style: Style) -> None:
         """Take on other colours or another scale."""
@@ -154,6 +158,8 @@ class DataTable(QTableView):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._share_out()
+        if self._all_rows:
+            self.show_all_rows()
         if self._wanted is not None:  # asked for before there was a size to scroll in
             self.bring_into_sight(self._wanted)
 

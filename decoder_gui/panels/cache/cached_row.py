@@ -14,7 +14,6 @@ from decoder_gui.viewdata.cached_row import build_cached_row
 from decoder_gui.viewdata.kv_cache import build_kv_cache, row_written_at
 from decoder_gui.viewdata.tables import Table
 from decoder_gui.widgets.data_table import DataTable
-from decoder_gui.widgets.occupancy_gauge import OccupancyGauge
 from decoder_gui.widgets.slab_map import SlabMap
 
 HELP = (
@@ -33,12 +32,11 @@ class CachedRowPanel(Panel):
     place = Place.RIGHT
     order = 0
     column_width = 400
-    row_height = 300
+    row_height = 330
     wants = Change.TRACE | Change.CURSOR | Change.MODEL | Change.STYLE | Change.LAB
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
-        self.gauge = OccupancyGauge()
         self.map = SlabMap()
         self.owner = QLabel()
         self.verdict = QLabel(HELP)
@@ -57,7 +55,7 @@ class CachedRowPanel(Panel):
         buttons.addStretch(1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        for widget in (self.gauge, self.map, self.owner, self.verdict):
+        for widget in (self.map, self.owner, self.verdict):
             column.addWidget(widget)
         column.addWidget(self.table, 1)
         column.addLayout(buttons)
@@ -68,12 +66,11 @@ class CachedRowPanel(Panel):
     def redraw(self, changes: Change) -> None:
         context, moment = self.context, self.context.moment
         if changes & Change.STYLE:
-            for widget in (self.gauge, self.map, self.table):
+            for widget in (self.map, self.table):
                 widget.set_style(context.style)
             self.owner.setFont(context.style.font(Face.SMALL))
             self.verdict.setFont(context.style.font(Face.SMALL))
         cache = build_kv_cache(moment)
-        self.gauge.set_view(cache)
         self.map.set_slab(cache.slab)
         lab = context.cache_lab
         row = lab.row

@@ -31,7 +31,7 @@ class CostPanel(Panel):
     title = "Cost against length"
     views = (View.CACHE,)
     place = Place.CENTRE
-    row_height = 350
+    row_height = 330
     wants = Change.MODEL | Change.STYLE | Change.LAB
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
@@ -44,11 +44,13 @@ class CostPanel(Panel):
         self.logarithmic.setCheckable(True)
         self.logarithmic.setChecked(True)
         self.logarithmic.setToolTip("Straight lines have a power of the length as their slope.")
+        self.counts = QPushButton("FLOPs")
+        self.counts.setCheckable(True)
+        self.counts.setToolTip("Exact counts of operations instead of measured time.")
         self.words = QLabel(HELP)
         self.words.setProperty("kind", "muted")
         self.words.setWordWrap(True)
-        self.times = PlotView("Time per token against length", style)
-        self.flops = PlotView("FLOPs per token against length", style)
+        self.plot = PlotView("Cost of a token against length", style)
         self.figures = FigureTable("Powers of the length")
         self.table = DataTable("Counts and times by length", style)
         self.side = ScrolledColumn(spacing=6)
@@ -56,12 +58,12 @@ class CostPanel(Panel):
         self.side.column.addWidget(self.table)
         self.side.column.addStretch(1)
         buttons = QHBoxLayout()
-        for each in (self.measure, self.stop, self.logarithmic):
+        for each in (self.measure, self.stop, self.counts, self.logarithmic):
             buttons.addWidget(each)
         buttons.addWidget(self.words, 1)
+        buttons.addStretch(0)
         body = QHBoxLayout()
-        body.addWidget(self.times, 1)
-        body.addWidget(self.flops, 1)
+        body.addWidget(self.plot, 1)
         body.addWidget(self.side)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
@@ -70,13 +72,14 @@ class CostPanel(Panel):
         lab = context.cache_lab
         self.measure.clicked.connect(lab.measure_curve)
         self.stop.clicked.connect(lab.stop)
+        self.counts.toggled.connect(lambda _: self.redraw(Change.LAB))
         self.logarithmic.toggled.connect(lambda _: self.redraw(Change.LAB))
 
     def redraw(self, changes: Change) -> None:
         context, model = self.context, self.context.model
         if changes & Change.STYLE:
             style = context.style
-            for widget in (self.times, self.flops, self.figures, self.table, self.side):
+            for widget in (self.plot, self.figures, self.table, self.side):
                 widget.set_style(style)
             self.words.setFont(style.font(Face.SMALL))
             self.side.setFixedWidth(style.px(SIDE))
@@ -93,10 +96,9 @@ class CostPanel(Panel):
             model.shape, lab.points, logarithmic=self.logarithmic.isChecked(), running=running
         )
         self.words.setText(HELP if ready else "A recording has no weights to measure.")
-        self.words.setVisible(not lab.points)
+        self.words.setText("" if lab.points else self.words.text())
         self.set_caption(self.title, view.hint)
-        self.times.set_plot(view.times)
-        self.flops.set_plot(view.flops)
+        self.plot.set_plot(view.flops if self.counts.isChecked() else view.times)
         self.figures.set_figures(view.figures)
         self.table.set_table(view.table)
         self.table.show_all_rows()

@@ -23,7 +23,7 @@ class FullCachePanel(Panel):
     title = "When the cache is full"
     views = (View.CACHE,)
     place = Place.BELOW
-    row_height = 330
+    row_height = 350
     wants = Change.TRACE | Change.MODEL | Change.STYLE | Change.LAB
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
@@ -50,10 +50,11 @@ class FullCachePanel(Panel):
             row.addWidget(words)
             row.addWidget(widget)
         row.addWidget(self.compare)
-        row.addWidget(self.words, 1)
+        row.addStretch(1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addLayout(row)
+        column.addWidget(self.words)
         column.addWidget(self.plot, 1)
         column.addWidget(self.table)
         self.compare.clicked.connect(context.cache_lab.compare_policies)

@@ -20,7 +20,7 @@ HELP = (
     "Time the text runs it again in a cache of its own, nothing recorded. Measure this computer "
     "finds its bandwidth and its peak, and draws the roof that both phases stand under."
 )
-PLOT = 210  # pixels at scale 1
+PLOT = 180  # pixels at scale 1
 
 
 @register
@@ -33,7 +33,7 @@ class PhasesPanel(Panel):
     place = Place.RIGHT
     order = 1
     column_width = 400
-    row_height = 400
+    row_height = 370
     wants = Change.TRACE | Change.MODEL | Change.STYLE | Change.LAB
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
@@ -56,7 +56,7 @@ class PhasesPanel(Panel):
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addLayout(buttons)
         outer.addWidget(self._scrolled, 1)
-        for each in (self.words, self.table, self.plot, self.figures):
+        for each in (self.words, self.plot, self.table, self.figures):
             self._scrolled.column.addWidget(each)
         self._scrolled.column.addStretch(1)
         lab = context.cache_lab
