@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
 from decoder_gui.debugger.lens import NO_TARGET, NoReadout, reader
 from decoder_gui.debugger.lens_table import LensTable, lens_columns
 from decoder_gui.worker import Ended
+from model.engine import Array
 from model.errors import DecoderError
+from model.trace import Step, Trace
 
 if TYPE_CHECKING:
     from decoder_gui.context import AppContext
@@ -30,19 +34,24 @@ class Lens(Commands):
         self.table: LensTable | None = None
         self.pending = False
         self.refusal = ""
-        self._of: object = None  # the run that the table is of
-        self._ids: tuple[int, ...] = ()  # its tokens, as far as the table reaches
-        self._target = NO_TARGET  # of the last column
+        # Of each step that the table reaches: its final vectors, by which it is known again. The
+        # same tokens may have been read by a faulty engine, or with an edited activation.
+        self._read: tuple[Array, ...] = ()
+        self._reading: tuple[Array, ...] = ()  # those of the job that is on its way
+        self._failed: tuple[Array, ...] | None = None  # those that could not be read
+        self._job = 0  # its number: what an older one still says is not heard
 
     def want(self) -> None:
         """Work out what is missing of the run in hand; for a panel that is on show."""
         context = self.context
         trace, model = context.trace, context.model
         self.refusal = ""
-        if self.pending or trace is None or model is None:
+        if trace is None or model is None:
             return
-        ids = self._complete_ids()
-        if not ids:
+        steps = _complete(trace)
+        if self.pending and not self._concerns(trace, steps):
+            self._abandon()
+        if self.pending or not steps:
             return
         try:
             reader(model.weights)
@@ -50,64 +59,92 @@ class Lens(Commands):
             words = "a capture holds no weights" if model.recorded is not None else str(reason)
             self.refusal = f"No logit lens: {words}."
             return
-        target = self._landing()
-        first = self._kept(ids, target)
-        if first >= len(ids):
+        target = self._landing(steps[-1].index)
+        first = self._kept(trace, steps, target)
+        if first >= steps[-1].last or self._failed_on(trace, steps):
             return
         self.table = None if self.table is None or not first else self.table.upto(first)
-        self._of, self._ids, self._target = context.run_state, ids[:first], target
         self.pending = True
-        copied, weights, run = trace.copy(), model.weights, context.run_state
+        self._job += 1
+        number = self._job
+        copied, weights = trace.copy(), model.weights
+        vectors = self._reading = tuple(_final(trace, step) for step in steps)
 
         def job() -> Iterator[object]:
             return lens_columns(copied, weights, first=first, target=target)
 
         def heard(item: object) -> None:
-            if isinstance(item, LensTable) and run is self.context.run_state:
+            if isinstance(item, LensTable) and number == self._job:
                 self.table = item if self.table is None else self.table.joined(item)
-                self._ids = ids[: self.table.last]
+                reached = [v for v, s in zip(vectors, steps, strict=True) if s.first < item.last]
+                self._read = tuple(reached)
                 self.tell(Change.LAB)
 
-        def ended(_: Ended) -> None:
-            self.pending = False
-            self.tell(Change.LAB)
+        def ended(end: Ended) -> None:
+            if number == self._job:
+                self.pending = False
+                self._failed = vectors if end.crash or end.refusal else None
+                self.tell(Change.LAB)
 
+        self._read = tuple(v for v, s in zip(vectors, steps, strict=True) if s.first < first)
         self.submit("Logit lens", job, heard=heard, ended=ended)
 
     def reset(self, change: Change) -> None:
-        if self._of is not None and self._of is not self.context.run_state:
-            self.cancel()
-            self.table, self._of, self._ids = None, None, ()
+        if change & Change.MODEL:
+            self.table, self._read = None, ()
+            if self.pending:
+                self._abandon()
 
-    def _complete_ids(self) -> tuple[int, ...]:
-        trace = self.context.trace
-        assert trace is not None
-        whole = [step for step in trace.steps if trace.complete(step.index)]
-        return tuple(token for step in whole for token in step.token_ids)
+    def _concerns(self, trace: Trace, steps: tuple[Step, ...]) -> bool:
+        """Whether the job on its way reads what is recorded now; there may be more by now."""
+        return len(self._reading) <= len(steps) and all(
+            _final(trace, step) is vectors
+            for step, vectors in zip(steps, self._reading, strict=False)
+        )
 
-    def _landing(self) -> int:
-        """The token that the newest step would go on with, under the settings of now."""
-        run, trace = self.context.run_state, self.context.trace
-        if run is None or trace is None:
-            return NO_TARGET
-        whole = [step.index for step in trace.steps if trace.complete(step.index)]
+    def _failed_on(self, trace: Trace, steps: tuple[Step, ...]) -> bool:
+        """Whether just this has been tried before and could not be done."""
+        failed = self._failed
+        return (
+            failed is not None
+            and len(failed) == len(steps)
+            and all(
+                _final(trace, step) is vectors for step, vectors in zip(steps, failed, strict=True)
+            )
+        )
+
+    def _abandon(self) -> None:
+        self._job += 1
+        self.pending = False
+        self.cancel()
+
+    def _landing(self, step: int) -> int:
+        """The token that a step would go on with, under the settings of now."""
+        run = self.context.run_state
         try:
-            found = run.landing(whole[-1], self.context.sampling) if whole else None
+            found = None if run is None else run.landing(step, self.context.sampling)
         except DecoderError:  # nothing can be sampled from it
             return NO_TARGET
         return NO_TARGET if found is None else found.token_id
 
-    def _kept(self, ids: tuple[int, ...], target: int) -> int:
-        """How many columns of the table still stand: those whose next token is the same."""
-        if self.table is None or self._of is not self.context.run_state:
+    def _kept(self, trace: Trace, steps: tuple[Step, ...], target: int) -> int:
+        """How many columns of the table still stand: the same vectors with the same next token."""
+        if self.table is None:
             return 0
-        known = min(len(self._ids), self.table.last)
-        same = next(
-            (at for at, pair in enumerate(zip(self._ids, ids, strict=False)) if pair[0] != pair[1]),
-            min(known, len(ids)),
-        )
-        if same == known == len(ids):
-            last = self.table.target_ids[-1] if self.table.positions else NO_TARGET
-            return len(ids) if last == target else len(ids) - 1
-        # The last column that agrees has another token after it.
-        return max(0, same - 1)
+        kept = 0
+        for step, vectors in zip(steps, self._read, strict=False):
+            if _final(trace, step) is not vectors:
+                break
+            kept = min(step.last, self.table.last)
+        wanted = np.array((*trace.token_ids[: steps[-1].last][1:], target), dtype=np.int64)[:kept]
+        different = np.flatnonzero(self.table.target_ids[:kept] != wanted)
+        return int(different[0]) if different.size else kept
+
+
+def _complete(trace: Trace) -> tuple[Step, ...]:
+    return tuple(step for step in trace.steps if trace.complete(step.index))
+
+
+def _final(trace: Trace, step: Step) -> Array:
+    found = trace.array(step.index, "ln_final")
+    return np.zeros(0) if found is None else found

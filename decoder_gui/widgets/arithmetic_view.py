@@ -21,7 +21,7 @@ class ArithmeticView(QScrollArea):
     it is worked out once for a text and a width, and no layout asks for it again.
 
     From top to bottom: what is wrong, the way that was followed here, the lines, their operands,
-    and a note.
+    and a note. On a way, the operands stand before the lines: whoever follows it reads on there.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -36,13 +36,6 @@ class ArithmeticView(QScrollArea):
         self.operands = LinkFlow("What the chosen number is made of", self._content)
         self.note = CopyableLabel(self._content)
         self.note.setProperty("kind", "muted")
-        self._parts: tuple[QWidget, ...] = (
-            self.problem,
-            self.trail,
-            self.lines,
-            self.operands,
-            self.note,
-        )
         self._style: Style | None = None
         self._heights: tuple[int, ...] | None = None  # width, then each part's
         self.lines.setAccessibleName("Arithmetic of the chosen cell")
@@ -115,10 +108,16 @@ class ArithmeticView(QScrollArea):
         if self._heights is None or self._heights[0] != width:
             heights = (
                 max(0, part.heightForWidth(width)) if self._speaks(part) else 0
-                for part in self._parts
+                for part in self._parts()
             )
             self._heights = (width, *heights)
         return self._heights
+
+    def _parts(self) -> tuple[QWidget, ...]:
+        """Everything that may have something to say, from top to bottom."""
+        middle = (self.lines, self.operands)
+        on_a_way = bool(self.trail.shown_text())
+        return (self.problem, self.trail, *(middle[::-1] if on_a_way else middle), self.note)
 
     def _speaks(self, part: QWidget) -> bool:
         if isinstance(part, LinkFlow):
@@ -134,7 +133,7 @@ class ArithmeticView(QScrollArea):
     def _arrange(self) -> None:
         measured = self._measured()
         width, y = measured[0], 0
-        for part, height in zip(self._parts, measured[1:], strict=True):
+        for part, height in zip(self._parts(), measured[1:], strict=True):
             part.setGeometry(0, y, width, height)
             y += height + GAP if height else 0
         self._content.resize(width, self._total(measured))
