@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from decoder_gui.debugger.against import (
 )
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.findings import Comparison, OperationResult, Place
-from decoder_gui.debugger.pairs import Differences, differences_in
+from decoder_gui.debugger.pairs import Differences, differences_in, paired_rows
 from decoder_gui.debugger.recording import Arrays
 from decoder_gui.viewdata.operands import Cell
 from decoder_gui.viewdata.provenance import selection_at
@@ -68,6 +68,7 @@ class Comparisons(Commands):
         self.refusal = ""
         self.tolerance: float | None = None
         self.cells: Differences | None = None
+        self.subtracting = False  # whether cells are being worked out
         self._wanted: tuple[str, int, int] | None = None  # cells on their way, or not to be had
         self._model = ""
         self._told = 0.0
@@ -82,8 +83,8 @@ class Comparisons(Commands):
             return ()
         offers: list[Offer] = []
         if context.model.recorded is None:
-            offers.append(Offer("Full pass without the cache, no faults", FullPass()))
-            offers.append(Offer("Plain loops, full pass", PlainLoops()))
+            offers.append(Offer("Full pass, no cache, no faults", FullPass()))
+            offers.append(Offer("Plain loops, no cache, no faults", PlainLoops()))
             offers.extend(
                 Offer(f"Sampling order {name}", OtherOrder(name))
                 for name in order_names()
@@ -108,6 +109,13 @@ class Comparisons(Commands):
         if len(compared.steps) != len(trace.steps):
             return True
         return not all(compared.same_recording(trace, step.index) for step in trace.steps)
+
+    def stale_at(self, step: int) -> bool:
+        """Whether a step of the run in hand is not the one that was compared."""
+        compared, trace = self._compared, self.context.trace
+        if compared is None or trace is None or step >= len(compared.steps):
+            return True
+        return not compared.same_recording(trace, step)
 
     # ---- comparing
 
@@ -233,7 +241,7 @@ class Comparisons(Commands):
         operation = next((each for each in found.operations if name in each.outputs), None)
         if key == self._wanted or operation is None:
             return None
-        self._wanted = key
+        self._wanted, self.subtracting = key, True
         left, right, parts = found.left, found.right, found.parts
 
         def job() -> Iterator[object]:
@@ -241,11 +249,37 @@ class Comparisons(Commands):
                 Arrays(left), Arrays(right), parts, operation, name, step, position
             )
 
-        self.submit("Subtracting", job, heard=self._hear_cells, tag=CELLS)
+        self.submit("Subtracting", job, heard=self._hear_cells, ended=self._cells_ended, tag=CELLS)
         return None
+
+    def pair(
+        self, name: str, position: int, head: int | None, column: int
+    ) -> tuple[float, float] | None:
+        """Both numbers of a cell, where both are held."""
+        found = self.found
+        if found is None:
+            return None
+        operation = next((each for each in found.operations if name in each.outputs), None)
+        part = next((each for each in found.parts if each.first <= position < each.last), None)
+        if operation is None or part is None:
+            return None
+        left, right = (Arrays(replace(side, recall=None)) for side in (found.left, found.right))
+        rows = paired_rows(left, right, part, operation, name)
+        if rows is None or not rows[2] <= position:
+            return None
+        cell = (position - rows[2], column)
+        whole = cell if head is None else (head, *cell)
+        if column >= rows[0].shape[-1]:
+            return None
+        return float(rows[0][whole]), float(rows[1][whole])
 
     def _hear_cells(self, item: object) -> None:
         self.cells = item if isinstance(item, Differences) else None
+
+    def _cells_ended(self, ended: Ended) -> None:
+        self.subtracting = False
+        if ended.cancelled:
+            self._wanted = None
         self.tell(Change.COMPARISON)
 
     # ---- inside

@@ -321,7 +321,7 @@ QAbstractItemView {{
     alternate-background-color: {p.sunken};
     selection-background-color: {p.inverse}; selection-color: {p.inverse_text}; }}
 QListView[kind="list"]::item {{ padding: {px(4)}px {px(2)}px; }}
-QHeaderView {{ background: transparent; border: none; }}
+QHeaderView, QTableCornerButton::section {{ background: transparent; border: none; }}
 QHeaderView::section {{
     background: transparent; color: {p.muted}; border: none;
     border-bottom: 1px solid {p.border}; padding: {px(3)}px {px(6)}px; }}
