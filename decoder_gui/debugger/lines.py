@@ -149,6 +149,7 @@ class Lines:
         self._live.clear()
         self._removed.clear()
         self._cache.rewind(0)
+        self._next = 0
         self.active = self._new(())
         self._live[self.active.id] = self.active
         return self.active
