@@ -20,6 +20,7 @@ from decoder_gui.debugger.against import (
     PlainLoops,
     lockstep,
 )
+from decoder_gui.debugger.comparison_words import headline
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.findings import Comparison, OperationResult, Place
 from decoder_gui.debugger.pairs import Differences, differences_in, paired_rows
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 TELL_EVERY = 0.1  # s between two looks at how far a comparison has come
 COMPARING, CELLS = "comparison", "comparison cells"
 NOTHING_RUN = "Nothing has been computed yet: there is nothing to compare."
+NOTHING_COMPARED = "Choose in the workspace Compare what to compare the run with."
 ELSEWHERE = "That place is in another run than the one in hand."
 
 
@@ -147,7 +149,9 @@ class Comparisons(Commands):
 
     def again(self) -> None:
         """The same comparison of the run as it is now."""
-        if self.against is not None:
+        if self.against is None:
+            self.context.notice.emit(NOTHING_COMPARED)
+        else:
             self.compare(self.against)
 
     def stop(self) -> None:
@@ -173,7 +177,11 @@ class Comparisons(Commands):
 
     def go_to_first(self) -> None:
         """Travel to the first place past the tolerance."""
-        if self.found is not None and self.found.first is not None:
+        if self.found is None:
+            self.context.notice.emit(NOTHING_COMPARED)
+        elif self.found.first is None:
+            self.context.notice.emit(headline(self.found))
+        else:
             self.travel(self.found.first)
 
     def go_to_origin(self) -> None:
