@@ -49,8 +49,17 @@ class ArithmeticView(QScrollArea):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
         self.verticalScrollBar().rangeChanged.connect(self._on_range)
 
-    def set_lines(self, lines: tuple[str, ...], problem: str, style: Style) -> None:
-        """Show lines, and in words what is wrong, if anything is."""
+    def set_lines(
+        self,
+        lines: tuple[str, ...],
+        problem: str,
+        style: Style,
+        *,
+        trail: tuple[Piece, ...] = (),
+        operands: tuple[Piece, ...] = (),
+        note: str = "",
+    ) -> None:
+        """Show lines, in words what is wrong, if anything is, and all the rest with it."""
         restyled = style != self._style
         if restyled:
             self._style = style
@@ -61,27 +70,25 @@ class ArithmeticView(QScrollArea):
                 label.setStyleSheet(
                     f'QLabel {{ font: {weight.value} {style.px(pixels)}px "{family}"; }}'
                 )
-        text = "\n".join(lines)
-        if restyled or text != self.lines.text() or problem != self.problem.text():
-            self.lines.setText(text)
-            self.lines.setAccessibleDescription(text)
-            self.problem.setText(problem)
-            self.problem.setVisible(bool(problem))
-            self._rearrange()
-
-    def set_operands(
-        self, trail: tuple[Piece, ...], operands: tuple[Piece, ...], note: str, style: Style
-    ) -> None:
-        """Show the way here, what the number is made of, and how it was compared."""
-        before = (self.trail.shown_text(), self.operands.shown_text(), self.note.text())
+        before = self._texts()
         self.trail.set_pieces(trail, style)
         self.operands.set_pieces(operands, style)
-        self.note.setText(note)
-        self.trail.setVisible(bool(trail))
-        self.operands.setVisible(bool(operands))
-        self.note.setVisible(bool(note))
-        if before != (self.trail.shown_text(), self.operands.shown_text(), note):
+        for label, text in ((self.lines, "\n".join(lines)), (self.problem, problem)):
+            if text != label.text():
+                label.setText(text)
+                label.setAccessibleDescription(text)
+        if note != self.note.text():
+            self.note.setText(note)
+        if restyled or self._texts() != before:
+            for part in self._parts():
+                if part is not self.lines:
+                    part.setVisible(self._speaks(part))
             self._rearrange()
+
+    def _texts(self) -> tuple[str, ...]:
+        parts = (self.lines, self.problem, self.note)
+        flows = (self.trail, self.operands)
+        return (*(part.text() for part in parts), *(flow.shown_text() for flow in flows))
 
     def sizeHint(self) -> QSize:
         return QSize(200, self._total(self._measured()))
