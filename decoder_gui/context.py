@@ -24,6 +24,7 @@ from decoder_gui.commands.comparison import Comparisons
 from decoder_gui.commands.learning import Learning
 from decoder_gui.commands.lens import Lens
 from decoder_gui.commands.sampler_lab import SamplerLab
+from decoder_gui.commands.sessions import Sessions
 from decoder_gui.commands.stops import Stops
 from decoder_gui.commands.trail import Trail
 from decoder_gui.commands.watches import Watches
@@ -38,6 +39,7 @@ from decoder_gui.debugger.engine_room import (
     Restarted,
 )
 from decoder_gui.debugger.library import Preparing
+from decoder_gui.debugger.restoring import Restored
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import BlockReplayed, BranchBegan, StepBegan, StepEnded
 from decoder_gui.engine_link import EngineLink
@@ -87,6 +89,7 @@ class AppContext(ContextTravel):
         self.branches = Branches(self)
         self.comparison = Comparisons(self)
         self.captures = Captures(self)
+        self.sessions = Sessions(self)
         self._groups: tuple[Commands, ...] = (
             self.choices,
             self.branches,
@@ -99,6 +102,7 @@ class AppContext(ContextTravel):
             self.cache_lab,
             self.sampler_lab,
             self.captures,
+            self.sessions,
         )
 
     @property
@@ -465,35 +469,35 @@ class AppContext(ContextTravel):
         return Change.BUSY
 
     def _take_in(self, update: object) -> Change:
+        change = Change(0)
         match update:
             case Preparing():
-                return Change(0)  # the link has kept it
+                pass  # the link has kept it
             case Opened():
-                return self._on_opened(update)
-            case BranchBegan() | Rearranged() | Restarted():
+                change = self._on_opened(update)
+            case BranchBegan() | Rearranged() | Restarted() | Restored():
                 self.run_state = self.branches.hear(update)
                 self.cursor = clamped(self.trace, self.cursor)
-                return WHOLE_TREE
+                change = WHOLE_TREE
             case Redrawn(step):
                 if self.run_state is not None:
                     self.run_state.trace.replace_last(step)
                 self.cursor = clamped(self.trace, self.cursor)
                 self.notice.emit(f"A new number was drawn: {step.uniform:.3f}.")
-                return Change.TRACE | Change.SAMPLING | Change.CURSOR
+                change = Change.TRACE | Change.SAMPLING | Change.CURSOR
             case Checked(result):
                 self.checks = (*(c for c in self.checks if c.name != result.name), result)
                 self._checking.arrived()
-                return Change(0)
             case Told(heard, what):
                 heard(what)
-                return Change(0)
             case StepBegan() | StepEnded() | Event() | BlockReplayed():
                 if self.run_state is not None:
                     self.run_state.apply(update)
                     self.cursor = clamped(self.trace, self.cursor)
-                return Change.TRACE
+                change = Change.TRACE
             case _:
                 raise TypeError(f"the worker sent {update!r}")
+        return change
 
     def _on_opened(self, opened: Opened) -> Change:
         engine = opened.loaded.engine
