@@ -176,6 +176,21 @@ class EngineRoom:
         taken = Continuation(Phase.DECODE, (token_id,), checkpoint)
         yield from session.fork(step.last, [taken], reason=reason)
 
+    def adopt(self, after: int, token_ids: Sequence[int], reason: str) -> Iterator[RoomUpdate]:
+        """Take tokens one after another after a step; where steps follow it, in a branch."""
+        session = self.session
+        if after + 1 >= len(session.steps):
+            for token in token_ids:
+                yield from session.decode(token, drawn=True)
+            return
+        step = session.steps[after]
+        state, taken = step.checkpoint.generator_state, []
+        for at, token in enumerate(token_ids):
+            state = peek(state)[1]  # each step holds the next number, as if its token was drawn
+            checkpoint = Checkpoint(step.last + at, state)
+            taken.append(Continuation(Phase.DECODE, (token,), checkpoint))
+        yield from session.fork(step.last, taken, reason=reason)
+
     def fork(
         self,
         position: int,
