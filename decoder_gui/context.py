@@ -17,10 +17,14 @@ from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
 from decoder_gui.commands.base import Commands, Listener, Told
 from decoder_gui.commands.branches import WHOLE_TREE, Branches
+from decoder_gui.commands.cache_lab import CacheLab
 from decoder_gui.commands.captures import Captures
 from decoder_gui.commands.choices import Choices
+from decoder_gui.commands.comparison import Comparisons
 from decoder_gui.commands.learning import Learning
+from decoder_gui.commands.lens import Lens
 from decoder_gui.commands.sampler_lab import SamplerLab
+from decoder_gui.commands.sessions import Sessions
 from decoder_gui.commands.stops import Stops
 from decoder_gui.commands.trail import Trail
 from decoder_gui.commands.watches import Watches
@@ -36,6 +40,7 @@ from decoder_gui.debugger.engine_room import (
 )
 from decoder_gui.debugger.keeping import stream_in_hand
 from decoder_gui.debugger.library import Preparing
+from decoder_gui.debugger.restoring import Restored
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import BlockReplayed, BranchBegan, StepBegan, StepEnded
 from decoder_gui.engine_link import EngineLink
@@ -77,20 +82,28 @@ class AppContext(ContextTravel):
         self.stops = Stops(self)
         self.watches = Watches(self)
         self.trail = Trail(self)
+        self.lens = Lens(self)
         self.learning = Learning(self)
+        self.cache_lab = CacheLab(self)
         self.sampler_lab = SamplerLab(self)
         self.choices = Choices(self)
         self.branches = Branches(self)
+        self.comparison = Comparisons(self)
         self.captures = Captures(self)
+        self.sessions = Sessions(self)
         self._groups: tuple[Commands, ...] = (
             self.choices,
             self.branches,
+            self.comparison,
             self.stops,
             self.watches,
             self.trail,
+            self.lens,
             self.learning,
+            self.cache_lab,
             self.sampler_lab,
             self.captures,
+            self.sessions,
         )
 
     @property
@@ -458,35 +471,35 @@ class AppContext(ContextTravel):
         return Change.BUSY
 
     def _take_in(self, update: object) -> Change:
+        change = Change(0)
         match update:
             case Preparing():
-                return Change(0)  # the link has kept it
+                pass  # the link has kept it
             case Opened():
-                return self._on_opened(update)
-            case BranchBegan() | Rearranged() | Restarted():
+                change = self._on_opened(update)
+            case BranchBegan() | Rearranged() | Restarted() | Restored():
                 self.run_state = self.branches.hear(update)
                 self.cursor = clamped(self.trace, self.cursor)
-                return WHOLE_TREE
+                change = WHOLE_TREE
             case Redrawn(step):
                 if self.run_state is not None:
                     self.run_state.trace.replace_last(step)
                 self.cursor = clamped(self.trace, self.cursor)
                 self.notice.emit(f"A new number was drawn: {step.uniform:.3f}.")
-                return Change.TRACE | Change.SAMPLING | Change.CURSOR
+                change = Change.TRACE | Change.SAMPLING | Change.CURSOR
             case Checked(result):
                 self.checks = (*(c for c in self.checks if c.name != result.name), result)
                 self._checking.arrived()
-                return Change(0)
             case Told(heard, what):
                 heard(what)
-                return Change(0)
             case StepBegan() | StepEnded() | Event() | BlockReplayed():
                 if self.run_state is not None:
                     self.run_state.apply(update)
                     self.cursor = clamped(self.trace, self.cursor)
-                return Change.TRACE
+                change = Change.TRACE
             case _:
                 raise TypeError(f"the worker sent {update!r}")
+        return change
 
     def _on_opened(self, opened: Opened) -> Change:
         engine = opened.loaded.engine

@@ -40,6 +40,8 @@ SHORTCUTS: tuple[Shortcut, ...] = (
     Shortcut("stop_when", ("Ctrl+B",), "Set a breakpoint on a condition", TRAVEL),
     Shortcut("run", ("F5",), "Run to the next breakpoint", TRAVEL),
     Shortcut("run_back", ("Shift+F5",), "Run back to the breakpoint before", TRAVEL),
+    Shortcut("first_difference", ("F8",), "To the first difference of a comparison", TRAVEL),
+    Shortcut("compare_again", ("Shift+F8",), "Compare the run again", TRAVEL),
     Shortcut("trail_back", ("Alt+Left",), "Back along the way followed in Values", TRAVEL),
     Shortcut("watch", ("W",), "Watch the chosen value", SHOW),
     Shortcut("watch_row", ("Shift+W",), "Watch the row of the chosen value", SHOW),

@@ -171,6 +171,8 @@ class Workspace(QWidget):
             "watch_row": lambda: self._watch(row=True),
             "run": context.run,
             "run_back": lambda: context.run(-1),
+            "first_difference": context.comparison.go_to_first,
+            "compare_again": context.comparison.again,
             "trail_back": context.trail.back,
             "full_screen": self._toggle_full_screen,
             "zoom_in": lambda: context.set_scale(context.style.scale * 1.1),

@@ -38,11 +38,6 @@ class KvCache:
         return self._length
 
     @property
-    def position(self) -> int:
-        """The position that the next token has; the length, unless rows in front were let go."""
-        return self._length
-
-    @property
     def capacity(self) -> int:
         """Positions reserved."""
         return self._keys.shape[3]

@@ -21,6 +21,7 @@ from decoder_gui.debugger.editing import (
 )
 from decoder_gui.debugger.engine_room import Rearranged, Restarted
 from decoder_gui.debugger.lines import Continuation
+from decoder_gui.debugger.restoring import Restored, tree_of
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import BranchBegan
 from decoder_gui.worker import Ended
@@ -142,7 +143,7 @@ class Branches(Commands):
 
     # ---- what the session tells; called by the context
 
-    def hear(self, update: BranchBegan | Rearranged | Restarted) -> Run:
+    def hear(self, update: BranchBegan | Rearranged | Restarted | Restored) -> Run:
         """Take in what the session did to the tree; returns the run of the active branch."""
         match update:
             case BranchBegan():
@@ -153,6 +154,9 @@ class Branches(Commands):
                 run = self.tree.active_branch.run.fork(())
                 self.begin(run, branch)
                 return run
+            case Restored():
+                self.tree = tree_of(update, self.tree.active_branch.run)
+                return self.tree.active_branch.run
 
     def begin(self, run: Run, branch: int) -> None:
         """A new run: there are no branches but this one, and nothing to undo."""

@@ -153,7 +153,7 @@ class _Run:
 
     def _is_past(self, place: Place) -> bool:
         if not place.name:
-            return place.left != place.right or place.difference > SAME_CHOICE
+            return place.difference > SAME_CHOICE
         return past(place.difference, self.tolerance)
 
     def _arrays(
@@ -183,6 +183,8 @@ class _Run:
         left = self.left.side.choose(position)
         right = self.right.side.choose(position) if left is not None else None
         if left is None or right is None or (left.token_id is None and right.token_id is None):
+            return [], 0, 0
+        if _drawn_apart(left, right):
             return [], 0, 0
         difference = _choice_difference(left, right)
         place = Place(
@@ -320,8 +322,17 @@ def _worse(before: Place | None, here: Place) -> Place:
     return here if before is None or _rank(here) > _rank(before) else before
 
 
+def _drawn_apart(left: Chosen, right: Chosen) -> bool:
+    """Whether two tokens were drawn by different numbers: then they may differ as they like."""
+    draws = left.uniform, right.uniform
+    if None in draws or draws[0] == draws[1]:
+        return False
+    return left.shown is None or right.shown is None
+
+
 def _choice_difference(left: Chosen, right: Chosen) -> float:
-    if left.token_id != right.token_id:
+    same_draw = None in (left.uniform, right.uniform) or left.uniform == right.uniform
+    if left.token_id != right.token_id and same_draw:
         return 1.0
     if left.shown is None or right.shown is None:
         return 0.0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from decoder_gui.debugger.alignment import require_same_sizes
-from decoder_gui.debugger.recording import SIZES, Side, nothing_chosen, sampler, taken
+from decoder_gui.debugger.recording import SIZES, Choose, Side, nothing_chosen, sampler, taken
 from decoder_gui.debugger.report import execute
 from decoder_gui.debugger.second_run import finish, full_pass, recorded, repeated, side_of
 from decoder_gui.debugger.session import Session
@@ -19,7 +19,7 @@ from model.captured_tokenizer import CapturedTokenizer
 from model.checkpoints import LoadedModel
 from model.errors import CheckpointError, DecoderError, InvalidSampling, NonFiniteLogits
 from model.sampling import SamplingConfig
-from model.trace import Checkpoint, Phase, Step
+from model.trace import Checkpoint, Phase, Step, Trace
 
 BY_AXIS = {
     "d_model": "model_dim",
@@ -118,11 +118,11 @@ def pair(
         ours = (
             captured(left, names[0])
             if isinstance(left, Capture)
-            else finish(_following(left, right, *names, Second()))
+            else finish(following(left, right, *names, Second()))
         )
         return ours, captured(right, names[1])
     if isinstance(left, Capture):
-        return captured(left, names[0]), finish(_following(right, left, names[1], names[0], second))
+        return captured(left, names[0]), finish(following(right, left, names[1], names[0], second))
     require_same_sizes(left.engine.shape, right.engine.shape, names)
     ids = prompt_ids(left)
     try:  # a full cache ends it early; what it has is compared
@@ -140,15 +140,21 @@ def captured(capture: Capture, name: str) -> Side:
     running = recorded(engine, engine.new_cache(steps[-1].last), steps, None)
     trace = finish(running)
     tokenizer = CapturedTokenizer(capture, engine.shape.vocabulary)
-    draws = {step.first + len(step.token_ids) - 1: step.draw for step in capture.steps}
     return Side(
         name=name,
         recording=trace,
-        choose=taken(trace, draws),
+        choose=choices_of(capture, trace),
         piece=lambda token_id: tokenizer.piece(token_id).text,
         tolerance=engine.tolerance,
         sizes=known_sizes(capture),
     )
+
+
+def choices_of(capture: Capture, trace: Trace) -> Choose:
+    """The tokens that a recorded run took, and the draws as far as they are known."""
+    last = {step.first + len(step.token_ids) - 1: step for step in capture.steps}
+    draws = {position: step.draw for position, step in last.items()}
+    return taken(trace, draws, {position for position, step in last.items() if step.by_hand})
 
 
 def known_sizes(capture: Capture) -> frozenset[str]:
@@ -187,10 +193,11 @@ def sampling_of(capture: Capture) -> SamplingConfig | None:
         return None
 
 
-def _following(
-    loaded: LoadedModel, capture: Capture, name: str, other: str, second: Second
+def following(
+    loaded: LoadedModel, capture: Capture, name: str, other: str, second: Second | None = None
 ) -> Making:
     """A model over the tokens of a capture; it chooses where settings and draw are known."""
+    second = Second() if second is None else second
     shapes = loaded.engine.shape, CapturedEngine(capture).shape
     require_same_sizes(*shapes, (name, other), known_sizes(capture))
     settings = sampling_of(capture)

@@ -18,6 +18,9 @@ CELL = 10
 def as_text(found: Comparison) -> str:
     """The sentence, what was not compared, and the largest difference per operation and layer."""
     lines = [headline(found)]
+    if found.origin is not None:
+        name = found.operations[found.origin.operation].name
+        lines.append(f"Operation: {name}; {found.origin.reason}.")
     lines.extend(sentence(remark) for remark in found.remarks)
     lines.append("")
     lines.append(

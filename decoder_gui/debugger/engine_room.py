@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from decoder_gui.debugger.captured_session import CapturedSession, session_for
@@ -11,7 +11,9 @@ from decoder_gui.debugger.freed_memory import give_back, keep_freed_memory
 from decoder_gui.debugger.library import Preparing, prepare
 from decoder_gui.debugger.lines import Continuation
 from decoder_gui.debugger.report import checks_of, play
-from decoder_gui.debugger.session import BranchEntered, Session, Update, peek
+from decoder_gui.debugger.restoring import Restored, plan
+from decoder_gui.debugger.session import DEFAULT_SEED, BranchEntered, Session, Update, peek
+from decoder_gui.debugger.session_file import SavedSession
 from model.ablation import Edit
 from model.checkpoints import LoadedModel
 from model.checkpoints.estimate import available_memory, require_cache
@@ -75,7 +77,7 @@ class Checked:
     result: CheckResult
 
 
-RoomUpdate = Update | Preparing | Opened | Restarted | Redrawn | Rearranged | Checked
+RoomUpdate = Update | Preparing | Opened | Restarted | Restored | Redrawn | Rearranged | Checked
 
 
 class EngineRoom:
@@ -102,6 +104,27 @@ class EngineRoom:
         self._session, self._swept = session, False
         yield Opened(ready.loaded, session.cache.capacity, broken, spec, ready.remark)
         yield from session.run_planned()  # of a capture, all that was recorded
+
+    def restore(
+        self, spec: str, saved: SavedSession, *, matches: Callable[[LoadedModel], None]
+    ) -> Iterator[RoomUpdate]:
+        """Open the model of a session file and run its active branch; the others wait.
+
+        ``matches`` may refuse the model once it is open; the one in hand stays until then.
+        """
+        ready = yield from prepare(spec, saved.context)
+        matches(ready.loaded)
+        broken = frozenset[str]() if ready.recorded else saved.faults
+        seed = DEFAULT_SEED if saved.sampling.seed is None else saved.sampling.seed
+        session = session_for(ready.loaded, capacity=ready.capacity, seed=seed, faults=broken)
+        if not ready.recorded:
+            plan(session, saved.branches, saved.active)
+        self._session, self._swept = session, False
+        capacity = session.cache.capacity
+        yield Opened(ready.loaded, capacity, broken, spec, ready.remark, branch=saved.active)
+        if not ready.recorded:
+            yield Restored(saved.branches, saved.active)
+        yield from session.run_planned()
 
     def rebuild(
         self,
@@ -152,6 +175,21 @@ class EngineRoom:
         checkpoint = Checkpoint(step.last, peek(state)[1] if drawn else state)
         taken = Continuation(Phase.DECODE, (token_id,), checkpoint)
         yield from session.fork(step.last, [taken], reason=reason)
+
+    def adopt(self, after: int, token_ids: Sequence[int], reason: str) -> Iterator[RoomUpdate]:
+        """Take tokens one after another after a step; where steps follow it, in a branch."""
+        session = self.session
+        if after + 1 >= len(session.steps):
+            for token in token_ids:
+                yield from session.decode(token, drawn=True)
+            return
+        step = session.steps[after]
+        state, taken = step.checkpoint.generator_state, []
+        for at, token in enumerate(token_ids):
+            state = peek(state)[1]  # each step holds the next number, as if its token was drawn
+            checkpoint = Checkpoint(step.last + at, state)
+            taken.append(Continuation(Phase.DECODE, (token,), checkpoint))
+        yield from session.fork(step.last, taken, reason=reason)
 
     def fork(
         self,

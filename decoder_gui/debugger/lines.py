@@ -149,6 +149,7 @@ class Lines:
         self._live.clear()
         self._removed.clear()
         self._cache.rewind(0)
+        self._next = 0
         self.active = self._new(())
         self._live[self.active.id] = self.active
         return self.active
@@ -162,6 +163,14 @@ class Lines:
             for entry in line.planned:
                 entry.made_by.forget()
         self.active = self._live[other.active.id]
+
+    def restore(self, lines: Iterable[Line], active: int) -> None:
+        """Lines of a file instead of these, none of them run; this cache holds nothing yet."""
+        self._removed.clear()
+        self._cache.rewind(0)
+        self._live = {line.id: line for line in lines}
+        self._next = max(self._live) + 1
+        self.active = self._live[active]
 
     def fork(self, position: int, edits: tuple[Edit, ...]) -> Line:
         """Begin a line that shares what the active one ran before a position, and enter it."""

@@ -129,9 +129,12 @@ def _keys_are_wrong(
     size = max(largest_finite(left), largest_finite(right)) or 1.0
     finite = np.isfinite(left) & np.isfinite(right)
     wrong = finite & ~(absolute(left, right) <= tolerance * size)
-    if not wrong.any() or _proportional(left[finite], right[finite], tolerance * size):
+    per_head = zip(left, right, finite, strict=True)
+    if not wrong.any() or all(
+        _proportional(ours[both], theirs[both], tolerance * size) for ours, theirs, both in per_head
+    ):
         return False
-    columns = wrong.any(axis=(0, 1))
+    columns: NDArray[np.bool_] = np.any(wrong, axis=(0, 1))  # (key,)
     untouched = (finite.any(axis=(0, 1)) & ~columns).any()
     # A row of the cache that is not the right one shows in most of the heads.
     heads: NDArray[np.bool_] = np.any(wrong, axis=1)  # (head, key)
@@ -143,18 +146,56 @@ def _keys_are_wrong(
         return False
     for side, scores in enumerate((left, right)):
         keys = history(operation.inputs[-1], side == 0)
-        if keys is None:
-            continue
         query = queries[side].astype(np.float64)
-        products = scale * query @ _shared(keys, query.shape[0]).swapaxes(1, 2)
-        nothing = np.zeros((*products.shape[:2], 1))
-        candidates = np.concatenate([products, nothing], axis=2)
-        if all(
-            _explained(scores, candidates, finite, column, tolerance * size)
-            for column in np.flatnonzero(columns)[:COLUMNS_TRIED]
+        if keys is not None and _are_other_rows(
+            scale * query, keys.astype(np.float64), scores, finite, columns, tolerance * size
         ):
             return True
     return False
+
+
+def _are_other_rows(
+    queries: Doubles, keys: Array, scores: Doubles, finite: Array, columns: Array, allowed: float
+) -> bool:
+    """Whether each column that differs is what the queries give with some other row than its own.
+
+    Where more queries see a key than a row has numbers, that is a question of linear algebra: is
+    there any row that gives all of their scores? Elsewhere the rows of other positions are tried,
+    and one of zeros.
+
+    Args:
+        queries: scaled, (head, pos, d).
+        keys: those that were computed, (kv_head, key, d).
+        scores: those that were recorded, (head, pos, key).
+        finite: which of them are numbers in both runs.
+        columns: which keys differ, (key,).
+    """
+    heads, groups = queries.shape[0], keys.shape[0]
+    solved = tried = unknown = False
+    for column in np.flatnonzero(columns)[:COLUMNS_TRIED]:
+        for group in range(groups):
+            mine = slice(group * heads // groups, (group + 1) * heads // groups)
+            seen = finite[mine, :, column]
+            rows = queries[mine][seen]  # (queries that see it, d)
+            if not rows.size:
+                continue
+            given = scores[mine, :, column][seen]
+            own = keys[group, column] if column < keys.shape[1] else np.zeros(rows.shape[1])
+            if (np.abs(rows @ own - given) <= allowed).all():
+                continue  # it is the row that was computed
+            if len(rows) > rows.shape[1]:
+                row = np.linalg.lstsq(rows, given, rcond=None)[0]
+                if not (np.abs(rows @ row - given) <= allowed).all():
+                    return False
+                solved = True
+            else:
+                candidates = np.vstack([keys[group], np.zeros(rows.shape[1])])
+                apart = np.abs(rows @ candidates.T - given[:, np.newaxis]).max(axis=0)
+                if (apart <= allowed).any():
+                    tried = True
+                else:
+                    unknown = True
+    return solved or (tried and not unknown)
 
 
 def _proportional(left: Doubles, right: Doubles, allowed: float) -> bool:
@@ -165,20 +206,6 @@ def _proportional(left: Doubles, right: Doubles, allowed: float) -> bool:
     factor = float((left * right).sum()) / weight
     bound = allowed * max(1.0, abs(factor))
     return abs(factor) > 1e-3 and bool((np.abs(right - factor * left) <= bound).all())
-
-
-def _explained(
-    scores: Doubles, candidates: Doubles, finite: Array, column: int, allowed: float
-) -> bool:
-    """Whether a column is what the queries give with another row, or with a row of zeros."""
-    seen = finite[:, :, column]
-    own = scores[:, :, column, np.newaxis]
-    fits = np.abs(candidates - own)[seen].max(axis=0) <= allowed
-    if column < fits.size - 1:
-        if fits[column]:
-            return False  # it is the row that was computed: nothing is wrong on this side
-        fits[column] = False
-    return bool(fits.any())
 
 
 def _values_are_wrong(

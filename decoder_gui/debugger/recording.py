@@ -6,7 +6,7 @@ A trace is a recording, whether an engine of ours filled it or a capture was ope
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -171,12 +171,17 @@ def sampler(
     return choose
 
 
-def taken(recording: Recording, draws: Mapping[int, float | None]) -> Choose:
-    """The tokens that a run really took, as its later steps show; for one made elsewhere."""
+def taken(
+    recording: Recording, draws: Mapping[int, float | None], by_hand: Collection[int] = ()
+) -> Choose:
+    """The tokens that a run really took, as its later steps show; for one made elsewhere.
+
+    After the positions ``by_hand`` somebody chose the token, which tells nothing of the sampler.
+    """
     starts = {step.first: step.token_ids[0] for step in recording.steps[1:]}
 
     def choose(position: int) -> Chosen | None:
-        if position + 1 not in starts:
+        if position + 1 not in starts or position in by_hand:
             return None
         return Chosen(starts[position + 1], draws.get(position))
 

@@ -6,7 +6,7 @@ runs forward; rewinding sets the cache's length and brings the generator's state
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -203,6 +203,19 @@ class Session:
             if not known:
                 planned = planned[:index]
         self._enter_engine()
+
+    def restore(self, lines: Iterable[Line], active: int) -> None:
+        """Plan the lines of a file; :meth:`run_planned` runs the active one."""
+        self.lines.restore(lines, active)
+        self._enter_engine()
+
+    def require_edits(self, edits: Sequence[Edit]) -> None:
+        """Refuse edits that this engine cannot make.
+
+        Raises:
+            EditNotPossible: a sentence on why.
+        """
+        self._edited(edits)
 
     def rewind(self, steps: int) -> None:
         """Keep the first ``steps`` steps: set the cache's length and the generator's state back."""

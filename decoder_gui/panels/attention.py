@@ -186,10 +186,12 @@ class AttentionPanel(Panel):
             return
         more, store, in_sight = True, self._store, self.column.layers_in_sight()
         store.follow(moment)
-        while more and perf_counter() - began < SLICE:
+        while more:
             more = store.take_in(moment, SLICE_WEIGHTS, in_sight) or store.prepare(
                 moment, SLICE_WEIGHTS, in_sight
             )
+            if perf_counter() - began > SLICE:
+                break
         if store.unfinished(moment) != view.unfinished:
             self._refresh()
         if more:

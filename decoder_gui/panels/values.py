@@ -126,8 +126,7 @@ class ValuesPanel(Panel):
         self.grid.set_view(view, style, whole=whole, limit=limit)
         self.grid.setMaximumHeight(self.grid.height_wanted())
         problems = [text for text in (statistics.problem, view.disagreement) if text]
-        self.arithmetic.set_lines(view.arithmetic, " ".join(problems), style)
-        self._show_operands(view)
+        self._show_arithmetic(view, " ".join(problems))
         self.set_caption(view.whole_title if whole else view.title, statistics.text)
         self.mode.set_options(MODES, self._mode, style)
         self._show_outputs(view)
@@ -144,14 +143,13 @@ class ValuesPanel(Panel):
         self.grid.hide()
         self._controls.hide()
         self.arithmetic.set_lines((words,), "", self.context.style)
-        self.arithmetic.set_operands((), (), "", self.context.style)
 
-    def _show_operands(self, view: ValuesView) -> None:
-        """The way here, and what the number in hand is made of, as links."""
+    def _show_arithmetic(self, view: ValuesView, problem: str) -> None:
+        """The lines, the way here, and what the number in hand is made of, as links."""
         moment, style = self.context.moment, self.context.style
         worked = view.derivation
         if moment is None or worked is None:
-            self.arithmetic.set_operands((), (), "", style)
+            self.arithmetic.set_lines(view.arithmetic, problem, style)
             return
         if self._listed_of != (self.context.cursor, view.cell):
             self._listed_of, self._listed = (self.context.cursor, view.cell), {}
@@ -171,7 +169,14 @@ class ValuesPanel(Panel):
             for more in shown.more
         )
         note = view.verdict if worked.agrees else ""  # a disagreement stands above already
-        self.arithmetic.set_operands(self._trail_pieces(view), tuple(pieces), note, style)
+        self.arithmetic.set_lines(
+            view.arithmetic,
+            problem,
+            style,
+            trail=self._trail_pieces(view),
+            operands=tuple(pieces),
+            note=note,
+        )
 
     def _link(self, source: Cell | int) -> int:
         self._sources.append(source)

@@ -13,6 +13,7 @@ Widgets say what they are with the dynamic property ``kind``, and nothing else:
 ``muted``    secondary text (labels)
 ``error``    text that says what was refused (labels)
 ``alarm``    a line that must not be missed: a deliberate fault is on (labels)
+``list``     a list of things that can be ticked, with room between them
 ``notice``   a sentence laid over the window for a while (labels)
 ===========  ====================================================================
 """
@@ -245,12 +246,12 @@ QCheckBox, QRadioButton {{
     border: 1px solid transparent; border-radius: {px(4)}px; }}
 QCheckBox:focus, QRadioButton:focus {{ border: 1px solid {p.outline}; }}
 QCheckBox:disabled, QRadioButton:disabled {{ color: {p.faint}; }}
-QCheckBox::indicator, QRadioButton::indicator {{
+QCheckBox::indicator, QRadioButton::indicator, QListView::indicator {{
     width: {size}px; height: {size}px; border: 1px solid {p.muted}; background: {p.panel};
     border-radius: {px(3)}px; }}
 QRadioButton::indicator {{ border-radius: {(size + 2) // 2}px; }}
 QCheckBox::indicator:hover, QRadioButton::indicator:hover {{ border-color: {p.text}; }}
-QCheckBox::indicator:checked {{
+QCheckBox::indicator:checked, QListView::indicator:checked {{
     background: {p.accent}; border-color: {p.accent}; image: {_icon("tick", style)}; }}
 QRadioButton::indicator:checked {{ background: {p.accent}; border: {px(3)}px solid {p.panel}; }}
 QCheckBox::indicator:disabled, QRadioButton::indicator:disabled {{ border-color: {p.border}; }}
@@ -319,7 +320,8 @@ QAbstractItemView {{
     background: transparent; color: {p.text}; border: none; outline: none;
     alternate-background-color: {p.sunken};
     selection-background-color: {p.inverse}; selection-color: {p.inverse_text}; }}
-QHeaderView {{ background: transparent; border: none; }}
+QListView[kind="list"]::item {{ padding: {px(4)}px {px(2)}px; }}
+QHeaderView, QTableCornerButton::section {{ background: transparent; border: none; }}
 QHeaderView::section {{
     background: transparent; color: {p.muted}; border: none;
     border-bottom: 1px solid {p.border}; padding: {px(3)}px {px(6)}px; }}

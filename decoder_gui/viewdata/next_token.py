@@ -75,7 +75,7 @@ class NextToken:
     summary: str = ""
     outside: str = ""
     observed: str = ""
-    branch: str = ""  # what was taken at this step, and what taking another would drop
+    branch: str = ""  # what was taken at this step, and that taking another begins a branch
     draw: str = ""
     draw_exact: str = ""
     seed_note: str = ""  # that the seed shown is not yet the one of this run
@@ -118,7 +118,7 @@ def build_next_token(
     full = _nice_ceiling(max(max(row.raw, row.tempered, row.final) for row in rows))
     later = len(moment.trace.steps) - 1 - step.index
     blocked = exhausted if later == 0 else ""
-    take_text, take_tip = _take_words(moment, later)
+    take_text, take_tip = _take_words(moment, taken, later)
     return NextToken(
         hint="raw → final"
         if moment.exists(step.index, "logits")
@@ -296,35 +296,34 @@ def _observed_words(rows: Sequence[BarRow], draws: Draws | None) -> str:
     )
 
 
-def _take_words(moment: Moment, later: int) -> tuple[str, str]:
+def _take_words(moment: Moment, taken: Choice | None, later: int) -> tuple[str, str]:
     if moment.landing is None:
         return "Take", "No token to take."
     text = _text(moment, moment.landing.token_id)
     chosen = "the most likely token" if moment.sampling.deterministic else "the held draw's token"
     if not later:
         return f"Take {text}", f"Takes {chosen} and decodes it as the next step."
+    if taken is not None and taken.token_id == moment.landing.token_id:
+        return f"Go to {text}", f"{text} was taken here: goes to the end of the step that read it."
     return (
         f"Fork {text}",
-        f"Takes {chosen} after this step: {_dropped(later)}.",
+        f"Takes {chosen} after this step, in a new branch: {_kept(later)}.",
     )
 
 
 def _resample_words(moment: Moment, later: int) -> str:
     if moment.sampling.deterministic:
         return "Temperature 0 draws nothing: there is nothing to draw anew."
-    dropped = f" {_dropped(later)}." if later else ""
-    return "Draws another number for this step and holds it; nothing is taken." + dropped
+    kept = f" A new branch begins: {_kept(later)}." if later else ""
+    return "Draws another number for this step and holds it; nothing is taken." + kept
 
 
-def _dropped(later: int) -> str:
-    return f"{plural(later, 'later step')} {'is' if later == 1 else 'are'} dropped"
+def _kept(later: int) -> str:
+    return f"{plural(later, 'later step')} {'stays' if later == 1 else 'stay'} in this one"
 
 
 def _branch_words(moment: Moment, taken: Choice | None, later: int) -> str:
     if not later or taken is None:
         return ""
     by_hand = " by hand" if taken.by_hand else ""
-    return (
-        f"Taken here{by_hand}: {_text(moment, taken.token_id)}; a fork drops "
-        f"{plural(later, 'later step')}."
-    )
+    return f"Taken here{by_hand}: {_text(moment, taken.token_id)}; another token begins a branch."

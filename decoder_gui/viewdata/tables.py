@@ -43,6 +43,7 @@ class Cell:
     Attributes:
         tip: all of it in words, where the text is short.
         share: of 0 to 1, drawn as a bar behind the text; None for no bar.
+        shade: of -1 to 1, the ground's colour on a scale about 0; None for no ground of its own.
         hatched: drawn hatched: it was cut, or does not exist.
         strong: in the bold face.
     """
@@ -51,6 +52,7 @@ class Cell:
     tip: str = ""
     tone: Tone = Tone.PLAIN
     share: float | None = None
+    shade: float | None = None
     hatched: bool = False
     strong: bool = False
 

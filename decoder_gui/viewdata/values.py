@@ -267,7 +267,7 @@ def build_values(moment: Moment, output: str = "", axis: str = "") -> ValuesView
     # What was chosen in one panel, or travelled to, is so in all; then what this one would like.
     pointed = moment.selection.array
     if pointed in names:
-        output, axis = pointed, _axis(short_name(pointed))
+        output, axis = pointed, axis_of(short_name(pointed))
     fitting = [name for name in names if output in (name, short_name(name))]
     chosen = fitting[0] if fitting else _main(operation, names)
     array, message, missing = _find(moment, step, chosen)
@@ -282,11 +282,11 @@ def build_values(moment: Moment, output: str = "", axis: str = "") -> ValuesView
     position = query if query is not None and first <= query < step.last else step.last - 1
     row = head * array.shape[-2] + position - first
     short = short_name(chosen)
-    square = _axis(short) == "key"
+    square = axis_of(short) == "key"
     scores = _scores(moment, step, chosen, array) if square else None
     bare = ValuesView(label, "", array=array, heads=heads, scores=scores)
     values, masked = bare.row_values(row), bare.row_masked(row)
-    own_axis = _axis(short)
+    own_axis = axis_of(short)
     fits = axis in ("", own_axis)
     column = _column(moment, values, masked, square=square, fits=fits)
     cell = Cell(chosen, position, head if heads else None, column)
@@ -306,7 +306,7 @@ def build_values(moment: Moment, output: str = "", axis: str = "") -> ValuesView
         column=column,
         cell=cell,
         pieces=moment.pieces,
-        labels=_labels(moment, short),
+        labels=labels_for(moment, short),
         axis=own_axis,
         sequential=short == "attn.pattern" or chosen in STAGES,
         row_limit=limit_of(statistics),
@@ -416,7 +416,8 @@ def _column(
     return int(np.where(usable, values, -np.inf).argmax())
 
 
-def _axis(short: str) -> str:
+def axis_of(short: str) -> str:
+    """The axis of the columns of an array, by its name without its block."""
     if short in ("attn.scores", "attn.pattern"):
         return "key"
     if short == "logits" or short in STAGES:
@@ -426,10 +427,11 @@ def _axis(short: str) -> str:
     return "d_mlp" if short in ("mlp.pre", "mlp.post", "mlp.gate") else "d_model"
 
 
-def _labels(moment: Moment, short: str) -> Labels:
-    if _axis(short) == "key":
+def labels_for(moment: Moment, short: str) -> Labels:
+    """The names of those columns."""
+    if axis_of(short) == "key":
         return Labels(pieces=moment.pieces)
-    if _axis(short) == "vocab":
+    if axis_of(short) == "vocab":
         return Labels(tokenizer=moment.model.tokenizer)
     return Labels()
 

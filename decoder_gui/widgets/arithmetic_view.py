@@ -21,7 +21,7 @@ class ArithmeticView(QScrollArea):
     it is worked out once for a text and a width, and no layout asks for it again.
 
     From top to bottom: what is wrong, the way that was followed here, the lines, their operands,
-    and a note.
+    and a note. On a way, the operands stand before the lines: whoever follows it reads on there.
     """
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -36,13 +36,6 @@ class ArithmeticView(QScrollArea):
         self.operands = LinkFlow("What the chosen number is made of", self._content)
         self.note = CopyableLabel(self._content)
         self.note.setProperty("kind", "muted")
-        self._parts: tuple[QWidget, ...] = (
-            self.problem,
-            self.trail,
-            self.lines,
-            self.operands,
-            self.note,
-        )
         self._style: Style | None = None
         self._heights: tuple[int, ...] | None = None  # width, then each part's
         self.lines.setAccessibleName("Arithmetic of the chosen cell")
@@ -56,8 +49,17 @@ class ArithmeticView(QScrollArea):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
         self.verticalScrollBar().rangeChanged.connect(self._on_range)
 
-    def set_lines(self, lines: tuple[str, ...], problem: str, style: Style) -> None:
-        """Show lines, and in words what is wrong, if anything is."""
+    def set_lines(
+        self,
+        lines: tuple[str, ...],
+        problem: str,
+        style: Style,
+        *,
+        trail: tuple[Piece, ...] = (),
+        operands: tuple[Piece, ...] = (),
+        note: str = "",
+    ) -> None:
+        """Show lines, in words what is wrong, if anything is, and all the rest with it."""
         restyled = style != self._style
         if restyled:
             self._style = style
@@ -68,27 +70,25 @@ class ArithmeticView(QScrollArea):
                 label.setStyleSheet(
                     f'QLabel {{ font: {weight.value} {style.px(pixels)}px "{family}"; }}'
                 )
-        text = "\n".join(lines)
-        if restyled or text != self.lines.text() or problem != self.problem.text():
-            self.lines.setText(text)
-            self.lines.setAccessibleDescription(text)
-            self.problem.setText(problem)
-            self.problem.setVisible(bool(problem))
-            self._rearrange()
-
-    def set_operands(
-        self, trail: tuple[Piece, ...], operands: tuple[Piece, ...], note: str, style: Style
-    ) -> None:
-        """Show the way here, what the number is made of, and how it was compared."""
-        before = (self.trail.shown_text(), self.operands.shown_text(), self.note.text())
+        before = self._texts()
         self.trail.set_pieces(trail, style)
         self.operands.set_pieces(operands, style)
-        self.note.setText(note)
-        self.trail.setVisible(bool(trail))
-        self.operands.setVisible(bool(operands))
-        self.note.setVisible(bool(note))
-        if before != (self.trail.shown_text(), self.operands.shown_text(), note):
+        for label, text in ((self.lines, "\n".join(lines)), (self.problem, problem)):
+            if text != label.text():
+                label.setText(text)
+                label.setAccessibleDescription(text)
+        if note != self.note.text():
+            self.note.setText(note)
+        if restyled or self._texts() != before:
+            for part in self._parts():
+                if part is not self.lines:
+                    part.setVisible(self._speaks(part))
             self._rearrange()
+
+    def _texts(self) -> tuple[str, ...]:
+        parts = (self.lines, self.problem, self.note)
+        flows = (self.trail, self.operands)
+        return (*(part.text() for part in parts), *(flow.shown_text() for flow in flows))
 
     def sizeHint(self) -> QSize:
         return QSize(200, self._total(self._measured()))
@@ -115,10 +115,16 @@ class ArithmeticView(QScrollArea):
         if self._heights is None or self._heights[0] != width:
             heights = (
                 max(0, part.heightForWidth(width)) if self._speaks(part) else 0
-                for part in self._parts
+                for part in self._parts()
             )
             self._heights = (width, *heights)
         return self._heights
+
+    def _parts(self) -> tuple[QWidget, ...]:
+        """Everything that may have something to say, from top to bottom."""
+        middle = (self.lines, self.operands)
+        on_a_way = bool(self.trail.shown_text())
+        return (self.problem, self.trail, *(middle[::-1] if on_a_way else middle), self.note)
 
     def _speaks(self, part: QWidget) -> bool:
         if isinstance(part, LinkFlow):
@@ -134,7 +140,7 @@ class ArithmeticView(QScrollArea):
     def _arrange(self) -> None:
         measured = self._measured()
         width, y = measured[0], 0
-        for part, height in zip(self._parts, measured[1:], strict=True):
+        for part, height in zip(self._parts(), measured[1:], strict=True):
             part.setGeometry(0, y, width, height)
             y += height + GAP if height else 0
         self._content.resize(width, self._total(measured))

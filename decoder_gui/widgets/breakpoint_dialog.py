@@ -138,11 +138,12 @@ class BreakpointDialog(QDialog):
             return self._add_spot(start)
         if issubclass(form.type, StrEnum):
             choice = QComboBox()
-            for each in form.type:
-                choice.addItem(str(each), each)
-            choice.setCurrentIndex(list(form.type).index(start))
+            # By index: Qt would give an enum back as a plain text.
+            members = list(form.type)
+            choice.addItems([str(each) for each in members])
+            choice.setCurrentIndex(members.index(start))
             self._row(form.name, label, choice)
-            return choice.currentData
+            return lambda: members[choice.currentIndex()]
         if form.type is int:
             least, most = form.entry.least, form.entry.most
             number = self._number(int(start), int(least or 0), MOST if most is None else int(most))

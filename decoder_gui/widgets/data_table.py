@@ -15,7 +15,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QFontMetrics, QKeyEvent, QPainter, QPen, QResizeEvent
+from PySide6.QtGui import QColor, QFontMetrics, QKeyEvent, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -29,6 +29,7 @@ from PySide6.QtWidgets import (
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.tables import Cell, Column, Table
 from decoder_gui.widgets.hatching import fill_hatched
+from decoder_gui.widgets.value_colours import diverging
 
 ROW = 22.0  # pixels at scale 1
 PAD = 6.0
@@ -54,6 +55,7 @@ class DataTable(QTableView):
         self._style = style
         self._widths: tuple[int, ...] = ()
         self._wanted: int | None = None
+        self._all_rows = False
         self._model = _Model(self)
         self._painter = _Cells(self, style)
         self.setModel(self._model)
@@ -121,9 +123,12 @@ class DataTable(QTableView):
 
     def show_all_rows(self) -> None:
         """Be as high as the rows there are: for a table within something that scrolls."""
+        self._all_rows = True
         head = self.horizontalHeader().sizeHint().height()
         rows = len(self.table.rows) * self.verticalHeader().defaultSectionSize()
-        self.setFixedHeight(head + rows)
+        wide = sum(self._widths) > self.viewport().width()
+        bar = self.horizontalScrollBar().sizeHint().height() if wide else 0
+        self.setFixedHeight(head + rows + bar)
 
     def set_style(self, style: Style) -> None:
         """Take on other colours or another scale."""
@@ -153,6 +158,8 @@ class DataTable(QTableView):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._share_out()
+        if self._all_rows:
+            self.show_all_rows()
         if self._wanted is not None:  # asked for before there was a size to scroll in
             self.bring_into_sight(self._wanted)
 
@@ -280,12 +287,18 @@ class _Cells(QStyledItemDelegate):
             width = round(max(0.0, min(1.0, cell.share)) * rect.width())
             bar = QRect(rect.left(), rect.top() + 2, width, rect.height() - 4)
             painter.fillRect(bar, style.colour("accent", BAR_OPACITY))
+        ink = style.colour("inverse_text" if chosen else cell.tone.value)
+        if cell.shade is not None and not chosen:
+            scale = diverging(style.palette)
+            at = scale.index((cell.shade + 1) / 2)
+            painter.fillRect(rect.adjusted(1, 1, -1, -1), scale.colours[at])
+            ink = QColor("#000000" if scale.light[at] else "#FFFFFF")
         if cell.hatched:
             fill_hatched(painter, QRectF(rect.adjusted(1, 2, -1, -2)), style)
         strong = cell.strong or marked
         font = style.font(_face(column, strong=strong))
         painter.setFont(font)
-        painter.setPen(QPen(style.colour("inverse_text" if chosen else cell.tone.value)))
+        painter.setPen(QPen(ink))
         inside = rect.adjusted(style.px(PAD), 0, -style.px(PAD), 0)
         side = Qt.AlignmentFlag.AlignRight if column.number else Qt.AlignmentFlag.AlignLeft
         text = QFontMetrics(font).elidedText(cell.text, Qt.TextElideMode.ElideRight, inside.width())

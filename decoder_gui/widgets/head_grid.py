@@ -30,8 +30,11 @@ from decoder_gui.widgets.viridis import viridis
 
 THUMBNAIL = 56.0  # pixels at scale 1, where there is room
 THUMBNAIL_LEAST = 24.0
+THUMBNAIL_LEAST_OF_MANY = 16.0  # where there are more heads than FEW_HEADS
+FEW_HEADS = 8
 THUMBNAIL_MOST = 84.0  # for models of few heads
 GAP = 8.0
+EDGE = 3  # pixels
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,13 @@ class GridLayout:
 
     def size(self, layers: int, heads: int) -> QSize:
         last = self.thumbnail(layers - 1, heads - 1)
-        return QSize(last.right() + 1 + self.gap // 2, last.bottom() + 1 + self.gap // 2)
+        edge = edge_beside(self.gap)
+        return QSize(last.right() + 1 + edge, last.bottom() + 1 + edge)
+
+
+def edge_beside(gap: int) -> int:
+    """Pixels after the last thumbnail: half a gap, and room for the outline of the one in hand."""
+    return max(gap // 2, EDGE)
 
 
 class HeadGrid(QWidget):
@@ -69,6 +78,7 @@ class HeadGrid(QWidget):
         self._style = style
         self._view: AttentionView | None = None
         self._image = QImage()
+        self._scale = 1.0  # pixels of the image for a cell of the mosaic, at most 1
         self._available = (0, 0)
         self._grid = GridLayout(0, 0, 1, 1)
         colours = viridis(STEPS + 1)
@@ -92,9 +102,9 @@ class HeadGrid(QWidget):
             changed = [layer for layer in layers if not np.array_equal(old[layer], new[layer])]
             marks = zip((before.leaking, before.broken), (view.leaking, view.broken), strict=True)
             fresh = any(not np.array_equal(was, now) for was, now in marks)
+        self._arrange()
         if changed:
             self._image = self._picture(view)
-        self._arrange()
         if before is None or (before.layer, before.head) != (view.layer, view.head):
             shown = self._describe(view.layer, view.head)
             self.setAccessibleDescription(
@@ -109,9 +119,20 @@ class HeadGrid(QWidget):
                 self.update(0, row.top(), self.width(), row.height())
 
     def _picture(self, view: AttentionView) -> QImage:
-        """All thumbnails in one image, looked up once; masked cells are transparent."""
-        layers, side, heads, _ = view.mosaic.shape
-        pixels = view.mosaic.reshape(layers * side, heads * side)
+        """All thumbnails in one image, looked up once; masked cells are transparent.
+
+        Where a thumbnail has fewer pixels than cells, each pixel gets the largest of its cells:
+        choosing some of them would drop the thin stripes that are looked for.
+        """
+        pixels, cells = view.mosaic, view.mosaic.shape[1]
+        available = max(1, int((self._grid.side - 2) * self.devicePixelRatioF()))
+        if cells > available:
+            starts = np.arange(available) * cells // available
+            pixels = np.maximum.reduceat(pixels, starts, axis=1)
+            pixels = np.maximum.reduceat(pixels, starts, axis=3)
+        self._scale = pixels.shape[1] / cells
+        layers, side, heads, _ = pixels.shape
+        pixels = pixels.reshape(layers * side, heads * side)
         spare = -pixels.shape[1] % 4  # QImage wants rows of whole 32-bit words
         pixels = np.ascontiguousarray(np.pad(pixels, ((0, 0), (0, spare))) if spare else pixels)
         height, stride = pixels.shape
@@ -169,16 +190,22 @@ class HeadGrid(QWidget):
         metrics = QFontMetrics(self._style.font(Face.MONO_TINY))
         left = metrics.horizontalAdvance(str(view.layers - 1)) + px(5)
         top = metrics.height() + px(2)
-        gap = px(GAP) if view.heads <= 6 else px(GAP / 2)
+        many = view.heads > FEW_HEADS
+        gap = px(GAP / 4) if many else px(GAP) if view.heads <= 6 else px(GAP / 2)
+        least = px(THUMBNAIL_LEAST_OF_MANY if many else THUMBNAIL_LEAST)
         most = px(THUMBNAIL) if view.heads > 2 else px(THUMBNAIL_MOST)
         width, height = self._available
-        across = (width - left - gap // 2 + gap) // view.heads - gap
-        down = (height - top - gap // 2 + gap) // view.layers - gap
-        side = max(px(THUMBNAIL_LEAST), min(most, across, down)) if width else most
+        edge = edge_beside(gap)
+        across = (width - left - edge + gap) // view.heads - gap
+        down = (height - top - edge + gap) // view.layers - gap
+        # In sight together, heads are to be compared; layers may be scrolled.
+        wide_enough = min(most, across, px(THUMBNAIL_LEAST))
+        side = max(least, wide_enough, min(most, across, down)) if width else most
         grid = GridLayout(left, top, side, gap)
         if grid != self._grid or self.size() != grid.size(view.layers, view.heads):
             self._grid = grid
             self.setFixedSize(grid.size(view.layers, view.heads))
+            self._image = self._picture(view)
             self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -248,14 +275,15 @@ class HeadGrid(QWidget):
     def _paint_row(self, painter: QPainter, view: AttentionView, layer: int) -> None:
         row = QRectF(self._row(layer))
         fill_hatched(painter, row, self._style, 4.0)
-        side = view.mosaic.shape[1]
+        side = view.mosaic.shape[1] * self._scale
         # Beyond the last position of a shrunk picture there is nothing to show.
-        cells = view.positions / view.factor
+        cells = view.positions / view.factor * self._scale
         for head in range(view.heads):
             box = self._grid.thumbnail(layer, head)
             if cells:
                 source = QRectF(head * side, layer * side, cells, cells)
-                painter.drawImage(QRectF(box), self._image, source)
+                # Within the border: the first key is what many heads attend to.
+                painter.drawImage(QRectF(box.adjusted(1, 1, -1, -1)), self._image, source)
             painter.drawRect(box.adjusted(0, 0, -1, -1))
             if view.leaking[layer, head]:
                 self._mark(painter, box, "bad", "leak")

@@ -61,6 +61,7 @@ class LinkFlow(QWidget):
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._pieces: tuple[Piece, ...] = ()
+        self._text = ""
         self._style: Style | None = None
         self._placed: tuple[_Placed, ...] = ()
         self._height = 0
@@ -77,6 +78,7 @@ class LinkFlow(QWidget):
         if pieces == self._pieces and style == self._style:
             return
         self._pieces, self._style, self._width = pieces, style, -1
+        self._text = "  ".join("".join(span.text for span in piece) for piece in pieces)
         links = len(self._links())
         self._current = min(self._current, max(0, links - 1))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus if links else Qt.FocusPolicy.NoFocus)
@@ -85,7 +87,7 @@ class LinkFlow(QWidget):
 
     def shown_text(self) -> str:
         """All pieces, as they stand there."""
-        return "  ".join("".join(span.text for span in piece) for piece in self._pieces)
+        return self._text
 
     def links(self) -> tuple[Span, ...]:
         """The spans that can be followed, in reading order."""

@@ -54,9 +54,14 @@ class MatrixGeometry:
         return self.top + round((query - self.y0) * self.cell)
 
     def rect(self, query: int, key: int, queries: int = 1, keys: int = 1) -> QRectF:
-        """A cell, or a block of cells."""
-        corner = QPointF(self.x(key), self.y(query))
-        return QRectF(corner, QPointF(self.x(key + keys), self.y(query + queries)))
+        """A cell, or a block of cells; a whole pixel of the square where cells are smaller."""
+        left, top = self.x(key), self.y(query)
+        right, bottom = self.x(key + keys), self.y(query + queries)
+        if self.cell < 1.0:
+            left = min(left, self.left + self.side - 1)
+            top = min(top, self.top + self.side - 1)
+            right, bottom = max(right, left + 1), max(bottom, top + 1)
+        return QRectF(QPointF(left, top), QPointF(right, bottom))
 
     def at(self, point: QPointF) -> tuple[int, int] | None:
         """(query, key) under a point, or None beside the square."""

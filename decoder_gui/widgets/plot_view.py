@@ -5,13 +5,14 @@ Importing this module imports pyqtgraph: only panels that a start does not wait 
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
 from numpy.typing import NDArray
 from PySide6.QtCore import QPointF, QSize, Qt, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.plots import Axis, Mark, Plot, Series
@@ -43,13 +44,16 @@ class PlotView(QWidget):
         self._item: Any = self._graph.getPlotItem()
         for side in ("bottom", "left"):
             self._item.getAxis(side).enableAutoSIPrefix(False)
-        self._legend: Any = self._item.addLegend(offset=(-6, 6))
+        self.legend = QLabel()  # above the graph: within it, it would hide what it explains
+        self.legend.setWordWrap(True)
         self._curves: list[Any] = []
         self._bars: list[Any] = []
         self._lines: list[Any] = []
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self._graph)
+        layout.setSpacing(0)
+        layout.addWidget(self.legend)
+        layout.addWidget(self._graph, 1)
         self._graph.scene().sigMouseClicked.connect(self._on_clicked)
         self.set_style(style)
 
@@ -78,13 +82,12 @@ class PlotView(QWidget):
         self._item.setLogMode(plot.x.logarithmic, plot.y.logarithmic)
         self._draw_axis("bottom", plot.x)
         self._draw_axis("left", plot.y)
-        self._legend.clear()
         curves = [series for series in plot.series if series.mark is not Mark.BARS]
         bars = [series for series in plot.series if series.mark is Mark.BARS]
         self._draw_curves(curves)
         self._draw_bars(bars)
         self._draw_lines(plot)
-        self._legend.setVisible(len([s for s in plot.series if s.name]) > 1)
+        self._explain(plot)
         self._range(plot)
 
     def set_style(self, style: Style) -> None:
@@ -100,9 +103,8 @@ class PlotView(QWidget):
             )
             axis.label.setFont(style.font(Face.SMALL))
         self._item.showGrid(x=True, y=True, alpha=0.12)
-        self._legend.setBrush(pg.mkBrush(style.colour("panel", 0.85)))
-        self._legend.setLabelTextColor(style.colour("text"))
-        self._legend.setLabelTextSize(f"{style.px(12)}px")
+        self.legend.setFont(style.font(Face.SMALL))
+        self.legend.setContentsMargins(style.px(6), 0, 0, style.px(2))
         self.set_plot(self._plot)
 
     def sizeHint(self) -> QSize:
@@ -112,6 +114,17 @@ class PlotView(QWidget):
         return QSize(self._style.px(160), self._style.px(100))
 
     # ---- drawing
+
+    def _explain(self, plot: Plot) -> None:
+        """The names of the series, each behind its mark and in its colour."""
+        named = [series for series in plot.series if series.name]
+        self.legend.setVisible(len(named) > 1)
+        parts = (
+            f'<span style="color: {self._style.colour(series.role).name()};">{_sign(series)}</span>'
+            f"&nbsp;{escape(series.name)}"
+            for series in named
+        )
+        self.legend.setText(" &nbsp; ".join(parts))
 
     def _draw_axis(self, side: str, axis: Axis) -> None:
         shown = self._item.getAxis(side)
@@ -147,8 +160,6 @@ class PlotView(QWidget):
             item.opts["stepMode"] = "right" if series.mark is Mark.STEPS else None
             item.setData(np.asarray(series.x, float), np.asarray(series.y, float), connect="finite")
             item.show()
-            if series.name:
-                self._legend.addItem(item, series.name)
         for item in self._curves[len(curves) :]:
             item.setData([], [])
             item.hide()
@@ -171,8 +182,6 @@ class PlotView(QWidget):
                 pen=pg.mkPen(self._style.colour("panel")),
             )
             item.show()
-            if series.name:
-                self._legend.addItem(item, series.name)
         for item in self._bars[len(bars) :]:
             item.setOpts(x=[], height=[])
             item.hide()
@@ -228,6 +237,15 @@ class PlotView(QWidget):
                 if distance < nearest:
                     best, nearest = (at, point), distance
         return best
+
+
+def _sign(series: Series) -> str:
+    """A character that looks as the series does."""
+    if series.mark is Mark.BARS:
+        return "█"
+    if series.mark in _SYMBOLS:
+        return {"s": "■", "d": "◆", "t": "▲", "+": "+", "x": "×"}.get(series.symbol, "●")
+    return "╌" if series.mark is Mark.DASHED else "—"
 
 
 def _decades(values: NDArray[Any]) -> tuple[tuple[float, str], ...]:

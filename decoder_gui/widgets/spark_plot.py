@@ -68,9 +68,10 @@ class SparkPlot:
 
     def paint(self, painter: QPainter, chosen: int) -> None:
         """Paint it; ``chosen`` is the step that the keyboard is at, -1 for none."""
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(self._style.colour("sunken"))
-        painter.drawRect(self.box)
+        painter.fillRect(self.box, self._style.colour("sunken"))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.setPen(QPen(self._style.colour("border"), 1))
+        painter.drawRect(QRectF(self.box).adjusted(0.5, 0.5, -0.5, -0.5))
         if self._count:
             self._paint_lines(painter)
             self._paint_points(painter, chosen)

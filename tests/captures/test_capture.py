@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decoder_gui.debugger.capture_writing import NotWritable, write_run
 from decoder_gui.debugger.captured_session import CapturedSession, session_for
+from decoder_gui.debugger.choosing import generate
 from decoder_gui.debugger.library import open_model
 from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.session import Session
 from model.capture import (
     AXES,
     KEY,
@@ -26,6 +29,7 @@ from model.checkpoints.captures import sampling_of
 from model.engine import Array
 from model.errors import NoWeights, ShapeMismatch
 from model.operations import Kind
+from model.sampling import SamplingConfig
 
 IDS = (3, 1, 4, 1, 5)
 
@@ -310,3 +314,43 @@ def test_a_context_smaller_than_the_run_is_refused(tmp_path: Path) -> None:
         open_checkpoint(path)
     assert isinstance(refusal.value, ValueError)
     assert not isinstance(refusal.value, ShapeMismatch)
+
+
+@pytest.mark.parametrize("spec", ["tiny", "stories"])
+def test_a_capture_of_a_session_has_what_the_budget_left_out(spec: str, tmp_path: Path) -> None:
+    loaded, config = open_model(spec), SamplingConfig(temperature=0.7, top_k=3)
+    found = []
+    for budget in (0, 2**30):
+        session = Session(loaded, budget=budget)
+        run = Run(session.engine)
+        for update in generate(session, (1, 2), config, 2):
+            run.apply(update)
+        path = tmp_path / f"{budget}.safetensors"
+        progress = [writing.fraction for writing in write_run(path, session, run, config)]
+        assert progress == sorted(progress)
+        assert 0 <= progress[0] <= progress[-1] < 1
+        found.append(read_capture(path))
+    small, large = found
+    assert small.draws == large.draws
+    assert None not in large.draws
+    assert sampling_of(small) == config
+    assert small.texts == large.texts
+    assert set(small.token_ids) <= set(small.texts)
+    for left, right in zip(small.steps, large.steps, strict=True):
+        assert left.arrays.keys() == right.arrays.keys()
+        for name, array in right.arrays.items():
+            assert left.arrays[name].tobytes() == array.tobytes(), name
+
+
+def test_writing_a_run_that_is_stopped_leaves_no_file(tmp_path: Path) -> None:
+    session = Session(open_model("tiny"))
+    run = Run(session.engine)
+    path = tmp_path / "run.safetensors"
+    with pytest.raises(NotWritable, match="nothing to save"):
+        next(write_run(path, session, run, SamplingConfig()))
+    for update in session.prefill((0, 1)):
+        run.apply(update)
+    writing = write_run(path, session, run, SamplingConfig())
+    next(writing)
+    writing.close()  # type: ignore[attr-defined]
+    assert not list(tmp_path.iterdir())

@@ -11,6 +11,7 @@ from decoder_gui.debugger import lens
 from decoder_gui.debugger.lens import NoReadout, lens_rows, lens_top, reader, slices, summarize
 from decoder_gui.debugger.lens_table import LensTable, lens_columns
 from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.session import TRACE_BUDGET
 from model.checkpoints import LoadedModel
 from tests.debugger.recorded import (
     FAMILIES,
@@ -23,12 +24,14 @@ from tests.debugger.recorded import (
 MODELS = ("tiny", "random", *FAMILIES)
 
 
-def recorded(which: str, **others: int) -> tuple[LoadedModel, Run]:
-    loaded = {"tiny": tiny_loaded, "random": random_loaded}.get(
-        which, lambda: family_loaded(which)
-    )()
-    prompt = (0, 1) if which == "tiny" else (3, 1, 4, 1, 5, 9, 2)
-    return loaded, record(loaded, prompt, (2, 3), **others)[1]
+def recorded(which: str, budget: int = TRACE_BUDGET) -> tuple[LoadedModel, Run]:
+    prompt: tuple[int, ...] = (0, 1)
+    if which == "tiny":
+        loaded = tiny_loaded()
+    else:
+        loaded = random_loaded() if which == "random" else family_loaded(which)
+        prompt = (3, 1, 4, 1, 5, 9, 2)
+    return loaded, record(loaded, prompt, (2, 3), budget=budget)[1]
 
 
 def table_of(loaded: LoadedModel, run: Run, target: int = -1, first: int = 0) -> LensTable:

@@ -109,7 +109,7 @@ def test_the_reason_is_said_in_words_and_all_that_hold_are_named() -> None:
     assert halt.words.startswith(
         "Stopped at step 0, blocks.1.mlp.pre: NaN in blocks.1.mlp.pre at position 0, index 0"
     )
-    assert halt.words.endswith("; it is blocks.1.mlp.pre.")
+    assert halt.words.endswith("; breakpoint on blocks.1.mlp.pre in every step.")
 
 
 def test_the_first_event_itself_can_be_a_stop() -> None:

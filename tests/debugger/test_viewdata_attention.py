@@ -25,15 +25,19 @@ from decoder_gui.viewdata.attention import (
 )
 from decoder_gui.viewdata.attention_codes import (
     LEAK_TOLERANCE,
+    LEAKS_KEPT,
     NOTHING,
     STEPS,
+    digest,
     encode,
+    joined,
     shrink,
     shrink_factor,
 )
 from decoder_gui.viewdata.attention_leaks import Verdict
 from decoder_gui.viewdata.attention_store import PatternStore
 from decoder_gui.viewdata.moment import Moment, Selection
+from model.shape import ModelShape
 from model.trace import Phase
 from tests.debugger.recorded import SHAPE, moment_of, random_loaded, record, tiny_loaded
 
@@ -412,3 +416,139 @@ def test_the_cursor_may_be_at_an_operation_that_was_not_kept(run: Run) -> None:
 
 def test_a_long_run_shrinks_by_a_power_of_two() -> None:
     assert [shrink_factor(n, 64) for n in (1, 64, 65, 128, 129, 1024)] == [1, 1, 2, 2, 4, 16]
+
+
+# ---- long prompts: a few heads at a time, and by blocks instead of by cells
+
+
+@st.composite
+def long_patterns(draw: st.DrawFn) -> tuple[NDArray[np.float32], int, int, int, str]:
+    """A pattern (head, row, key), its first position, its window, a factor, what is wrong."""
+    first, rows = draw(st.integers(0, 40)), draw(st.integers(1, 40))
+    window, factor = draw(st.sampled_from([0, 0, 3, 20])), draw(st.sampled_from([1, 2, 4, 16]))
+    generator = np.random.default_rng(draw(st.integers(0, 10_000)))
+    pattern = generator.random((2, rows, first + rows), dtype=np.float32)
+    pattern[generator.random(pattern.shape) < 0.6] *= np.float32(1e-3)
+    queries, keys = np.arange(first, first + rows)[:, np.newaxis], np.arange(first + rows)
+    pattern[:, keys > queries] = 0
+    if window:
+        pattern[:, keys <= queries - window] = 0
+    wrong = draw(st.sampled_from(["", "", "leak", "not finite"]))
+    head = draw(st.integers(0, 1))
+    row, key = draw(st.integers(0, rows - 1)), draw(st.integers(0, first + rows - 1))
+    if wrong == "leak":
+        pattern[head, row, max(key, min(first + row + 1, first + rows - 1))] = 0.5
+    if wrong == "not finite":
+        pattern[head, row, key] = draw(st.sampled_from([np.nan, np.inf, -np.inf]))
+    return pattern, first, window, factor, wrong
+
+
+@settings(max_examples=300, deadline=None)
+@given(long_patterns())
+def test_a_digest_by_blocks_is_the_one_by_cells(
+    drawn: tuple[NDArray[np.float32], int, int, int, str],
+) -> None:
+    pattern, first, window, factor, _ = drawn
+    rows, keys = pattern.shape[1:]
+    codes = encode(pattern, first, window)
+    padded = np.pad(codes, ((0, 0), (first % factor, 0), (0, 0)))
+    found = digest(pattern, first, window, factor)
+    np.testing.assert_array_equal(found.cells, shrink(padded, factor).transpose(1, 0, 2))
+    np.testing.assert_array_equal(found.broken, (~np.isfinite(pattern)).sum(axis=(1, 2)))
+    later = np.arange(keys) > np.arange(first, first + rows)[:, np.newaxis]
+    for head, square in enumerate(pattern):
+        here = [leaks for leaks in found.leaks if leaks.head == head]
+        cells = {tuple(cell) for cell in np.argwhere((square > LEAK_TOLERANCE) & later).tolist()}
+        assert sum(leaks.count for leaks in here) == len(cells)
+        for leaks in here:
+            listed = zip(leaks.queries.tolist(), leaks.keys.tolist(), strict=True)
+            assert {(query - first, key) for query, key in listed} == cells
+    by_head = [digest(pattern[h : h + 1], first, window, factor, h) for h in range(2)]
+    together = joined(by_head)
+    np.testing.assert_array_equal(together.cells, found.cells)
+    np.testing.assert_array_equal(together.broken, found.broken)
+    assert [leaks.head for leaks in together.leaks] == [leaks.head for leaks in found.leaks]
+
+
+def test_of_many_leaks_the_heaviest_are_listed_and_all_are_counted() -> None:
+    pattern = np.random.default_rng(3).random((1, 40, 40), dtype=np.float32)
+    (leaks,) = digest(pattern, 0, 0, 4).leaks
+    above = pattern[0][np.triu_indices(40, 1)]
+    assert leaks.count == above.size
+    np.testing.assert_array_equal(leaks.weights, np.sort(above)[::-1][:LEAKS_KEPT])
+    np.testing.assert_array_equal(leaks.weights, pattern[0][leaks.queries, leaks.keys])
+
+
+LONG = random_loaded(ModelShape(4, 24, 3, context_length=160, vocabulary=40))
+LONG_PROMPT = tuple(int(token) for token in np.random.default_rng(8).integers(0, 40, 130))
+
+
+@pytest.mark.parametrize("faults", [frozenset(), frozenset({"no-mask"})])
+def test_slice_by_slice_the_thumbnails_become_those_of_one_go(faults: frozenset[str]) -> None:
+    run = record(LONG, LONG_PROMPT, (1, 2, 3), faults=faults)[1]
+    here = moment_of(LONG, run, 3, "sample")
+    whole = build_attention(here)
+    assert whole.factor == 4
+    assert not whole.unfinished
+    store, ready = PatternStore(), []
+    view = build_attention(here, store, layer=whole.layer, limit=0, first=(2,))
+    for _ in range(1000):
+        ready.append(view.ready)
+        if not store.take_in(here, 1, (2,)):
+            break
+        view = build_attention(here, store, layer=whole.layer, limit=0, first=(2,))
+    view = build_attention(here, store, layer=whole.layer)
+    assert len(set(ready)) > 3
+    assert ready == sorted(ready)
+    assert view.ready == 4 * 3
+    assert_same(view, whole)
+
+
+def test_the_layers_in_sight_come_first() -> None:
+    run = record(LONG, LONG_PROMPT)[1]
+    here, store = moment_of(LONG, run, 0, "sample"), PatternStore()
+    store.follow(here)
+    finished: list[int] = []
+    while store.take_in(here, 1, (3, 1)):
+        done = set(range(4)) - store.unfinished(here)
+        finished += sorted(done - set(finished))
+    assert finished[:2] == [1, 3]
+
+
+def test_what_was_not_kept_is_unfinished_until_its_digest_arrives() -> None:
+    kept = record(LONG, LONG_PROMPT, (1, 2))[1]
+    run = record(LONG, LONG_PROMPT, (1, 2), budget=0)[1]
+    here, store = moment_of(LONG, run, 2, "sample"), PatternStore()
+    view = build_attention(here, store, layer=0)
+    assert view.unfinished == {0, 1, 2, 3}
+    assert view.ready == 0
+    assert store.absent(here, 1) == (0, 1, 2)
+    for step in run.trace.steps:
+        pattern = kept.trace.array(step.index, pattern_name(1))
+        assert pattern is not None
+        store.add(step, 1, view.factor, digest(pattern[0], step.first, 0, view.factor))
+    after = build_attention(here, store, layer=0)
+    assert store.absent(here, 1) == ()
+    assert after.unfinished == {0, 2, 3}
+    expected = build_attention(moment_of(LONG, kept, 2, "sample"), layer=0)
+    np.testing.assert_array_equal(after.mosaic[1], expected.mosaic[1])
+    assert not after.mosaic[[0, 2, 3]].any()
+    assert "9 patterns not examined" in after.causal.text
+
+
+def test_a_digest_of_a_step_that_is_gone_is_dropped() -> None:
+    session, run = record(LONG, LONG_PROMPT, (1, 2), budget=0)
+    here, store = moment_of(LONG, run, 2, "sample"), PatternStore()
+    view = build_attention(here, store, layer=0)
+    old = run.trace.steps[2]
+    session.rewind(2)
+    run.cut(2)
+    for update in session.decode(7, drawn=True):
+        run.apply(update)
+    again = build_attention(moment_of(LONG, run, 2, "sample"), store, layer=0)
+    ones = np.ones((3, 1, 133), np.float32)
+    store.add(old, 1, view.factor, digest(ones, old.first, 0, view.factor))
+    store.keep(old, 0, ones)
+    later = build_attention(moment_of(LONG, run, 2, "sample"), store, layer=0)
+    np.testing.assert_array_equal(later.mosaic, again.mosaic)
+    assert later.not_kept == again.not_kept

@@ -138,19 +138,28 @@ def _least_likely(moment: Moment) -> int:
     return int(np.argmin(moment.distribution.raw))
 
 
-def test_an_older_step_marks_what_was_taken_and_says_what_a_fork_drops() -> None:
+def test_an_older_step_marks_what_was_taken_and_says_that_a_fork_is_a_branch() -> None:
     _, view = shown(step=0)
     (taken,) = [row for row in view.rows if row.taken]
     assert taken.token_id == 4
     assert "taken at this step" in taken.spoken
     assert view.take_text.startswith("Fork ")
-    assert "2 later steps are dropped" in view.take_tip
-    assert "2 later steps" in view.branch
-    assert "2 later steps are dropped" in view.resample_tip
+    assert "in a new branch: 2 later steps stay in this one" in view.take_tip
+    assert "another token begins a branch" in view.branch
+    assert "2 later steps stay in this one" in view.resample_tip
     _, newest = shown(step=2)
     assert newest.take_text.startswith("Take ")
     assert not newest.branch
     assert not any(row.taken for row in newest.rows)
+
+
+def test_where_the_draw_lands_on_what_was_taken_there_is_nothing_to_fork() -> None:
+    moment, _ = shown(step=0)
+    assert moment.landing is not None
+    same = replace(moment, choices=(moment.landing, *moment.choices[1:]))
+    view = build_next_token(same)
+    assert view.take_text.startswith("Go to ")
+    assert "was taken here" in view.take_tip
 
 
 def test_before_its_logits_the_outcome_of_the_step_is_shown_and_said_to_be_later() -> None:

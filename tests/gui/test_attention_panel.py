@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -13,6 +16,8 @@ from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.engine_room import EngineRoom
+from decoder_gui.panels import attention
 from decoder_gui.panels.attention import AttentionPanel
 from decoder_gui.theme.palette import PALETTES, ThemeName
 from decoder_gui.theme.style import Style
@@ -25,13 +30,17 @@ from decoder_gui.widgets.attention_matrix import AttentionMatrix
 from decoder_gui.widgets.fault_panel import FaultPanel
 from decoder_gui.widgets.hatching import fill_hatched
 from decoder_gui.widgets.head_column import HeadColumn
+from decoder_gui.widgets.head_grid import HeadGrid
+from decoder_gui.widgets.matrix_geometry import MatrixGeometry
 from decoder_gui.widgets.matrix_painting import NUMBER_LEAST, cell_number
 from decoder_gui.widgets.run_line import Run, RunLine
 from decoder_gui.widgets.viridis import is_light, viridis
+from model.errors import ShapeMismatch
 from model.faults import all_faults
 from model.shape import ModelShape
+from model.trace import Step
 from tests.debugger.recorded import moment_of, random_loaded, record
-from tests.gui.conftest import settle
+from tests.gui.conftest import STORY, settle
 
 LEFT = Qt.MouseButton.LeftButton
 PLAIN = Qt.KeyboardModifier.NoModifier
@@ -651,6 +660,136 @@ def test_that_something_is_not_kept_is_said(
     assert panel.column.missing.text() == f"block 3: {steps} steps not kept, recomputing"
     assert asked == [f"Attention of block 3: {steps} steps not kept, recomputing"]
     assert "not kept" in panel.column.headline.text()
+
+
+def test_thumbnails_appear_as_they_are_ready(
+    qtbot: QtBot, stories_context: AppContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "AT_ONCE", 0)
+    monkeypatch.setattr(attention, "SLICE_WEIGHTS", 1)
+    monkeypatch.setattr(attention, "SLICE", 1e-9)
+    notes: list[str] = []
+    set_heads = HeadColumn.set_heads
+
+    def noted(column: HeadColumn, view: AttentionView) -> None:
+        set_heads(column, view)
+        notes.append(column.scale_note.text())
+
+    monkeypatch.setattr(HeadColumn, "set_heads", noted)
+    panel = shown(qtbot, stories_context)
+    qtbot.waitUntil(lambda: not view_of(panel).unfinished)
+    assert stories_context.moment is not None
+    expected = build_attention(stories_context.moment)
+    np.testing.assert_array_equal(view_of(panel).mosaic, expected.mosaic)
+    assert panel.column.causal.text() == "✓ no weight above the diagonal"
+    heads = expected.layers * expected.heads
+    assert f"{heads - expected.heads} of {heads} ready" in notes
+    assert notes[-1] == "same scale"
+
+
+def test_no_thumbnail_is_made_while_the_panel_is_hidden(
+    qtbot: QtBot, stories_context: AppContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "AT_ONCE", 0)
+    monkeypatch.setattr(attention, "SLICE_WEIGHTS", 1)
+    monkeypatch.setattr(attention, "SLICE", 1e-9)
+    panel = shown(qtbot, stories_context)
+    stories_context.prefill(STORY)
+    qtbot.waitUntil(lambda: stories_context.idle)
+    panel.hide()
+    QApplication.processEvents()
+    made: list[object] = []
+    monkeypatch.setattr(panel._store, "take_in", lambda *_: made.append(_))
+    settle(stories_context)
+    stories_context.go_first()
+    stories_context.go_last()
+    qtbot.wait(20)
+    assert not made
+    monkeypatch.undo()
+    panel.show()
+    qtbot.waitUntil(lambda: not view_of(panel).unfinished)
+
+
+def test_only_what_is_in_sight_is_worked_out_again(
+    qtbot: QtBot, stories_context: AppContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = stories_context.moment
+    assert moment is not None
+    expected = build_attention(moment)
+    evict(stories_context)
+    in_sight = [range(1, 2)]
+    monkeypatch.setattr(HeadColumn, "layers_in_sight", lambda _: in_sight[0])
+    panel = shown(qtbot, stories_context)
+    qtbot.waitUntil(lambda: view_of(panel).unfinished == {0, 2})
+    settle(stories_context)
+    assert view_of(panel).unfinished == {0, 2}  # block 3 is the one in hand
+    assert panel.column.scale_note.text() == "8 of 16 ready"
+    np.testing.assert_array_equal(view_of(panel).mosaic[[1, 3]], expected.mosaic[[1, 3]])
+    assert not view_of(panel).mosaic[[0, 2]].any()
+    in_sight[0] = range(4)
+    panel.column.scrolled.emit()
+    qtbot.waitUntil(lambda: not view_of(panel).unfinished)
+    np.testing.assert_array_equal(view_of(panel).mosaic, expected.mosaic)
+
+
+def test_a_pattern_that_cannot_be_had_again_is_asked_for_once(
+    qtbot: QtBot, stories_context: AppContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def refuse(self: EngineRoom, step: Step, layer: int, resid_pre: object) -> Iterator[object]:
+        asked.append(layer)
+        raise ShapeMismatch("the cache no longer holds those positions")
+        yield
+
+    monkeypatch.setattr(EngineRoom, "replay", refuse)
+    evict(stories_context)
+    panel = shown(qtbot, stories_context)
+    qtbot.waitUntil(lambda: set(asked) == {0, 1, 2, 3})
+    settle(stories_context)
+    assert len(asked) == 4
+    assert panel.column.missing.text().endswith("steps not kept")
+
+
+def test_a_thumbnail_smaller_than_its_cells_keeps_a_single_hot_one(qtbot: QtBot) -> None:
+    loaded = random_loaded(ModelShape(2, 24, 3, context_length=64, vocabulary=40))
+    run = record(loaded, tuple(range(39)) + tuple(range(21)))[1]
+    view = build_attention(moment_of(loaded, run, 0, "sample"))
+    assert view.factor == 1
+    mosaic = np.where(view.mosaic > 0, 1, 0).astype(np.uint8)
+    for row, key in ((41, 17), (42, 17), (41, 18), (59, 0)):
+        hot = mosaic.copy()
+        hot[1, row, 2, key] = STEPS + 1
+        grid = HeadGrid(Style())
+        qtbot.addWidget(grid)
+        grid.set_available(120, 90)
+        grid.set_data(replace(view, mosaic=hot), Style())
+        box = grid.thumbnail_rect(1, 2)
+        assert box.width() < view.positions
+        image = QImage(grid.size(), QImage.Format.Format_RGB32)
+        grid.render(image)
+        yellow = viridis(STEPS + 1)[-1]
+        found = [
+            (x, y)
+            for x in range(box.left() + 1, box.right())
+            for y in range(box.top() + 1, box.bottom())
+            if pixel(image, x, y) == tuple(int(c) for c in yellow)
+        ]
+        assert found
+        for x, y in found:
+            assert abs((x - box.left()) / box.width() - (key + 0.5) / view.positions) < 0.08
+            assert abs((y - box.top()) / box.height() - (row + 0.5) / view.positions) < 0.08
+
+
+def test_a_row_of_less_than_a_pixel_is_still_framed() -> None:
+    geometry = MatrixGeometry(50, 40, 380, 1000, 0.0, 0.0, 1000.0)
+    for cell in ((0, 0), (999, 999), (500, 1)):
+        box = geometry.rect(*cell)
+        assert box.width() >= 1
+        assert box.height() >= 1
+        assert geometry.square.contains(box)
+    row = geometry.rect(999, 0, 1, 1000)
+    assert (row.left(), row.right(), row.bottom()) == (50, 430, 420)
 
 
 def evict(context: AppContext) -> None:

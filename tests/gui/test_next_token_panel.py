@@ -333,8 +333,8 @@ def test_taking_at_an_older_step_forks_there(shown: Shown) -> None:
     assert shown.context.trace is not None
     last = len(shown.context.trace.operations) - 1
     shown.context.seek(Cursor(1, last))
-    assert shown.panel.take.text().startswith("Fork ")
-    assert "2 later steps" in shown.panel.branch.text()
+    assert shown.panel.take.text().startswith("Go to "), "the draw lands on what was taken"
+    assert "begins a branch" in shown.panel.branch.text()
     (taken,) = [row for row in shown.bars.rows if row.taken]
     assert taken.token_id == shown.context.trace.steps[2].token_ids[0]
     other = next(i for i, row in enumerate(shown.bars.rows) if not row.taken)
@@ -343,6 +343,10 @@ def test_taking_at_an_older_step_forks_there(shown: Shown) -> None:
     settle(shown.context)
     assert len(shown.context.trace.steps) == 3
     assert shown.context.trace.steps[2].token_ids == (token,)
+    assert [branch.steps[2].token_ids for branch in shown.context.branches.tree] == [
+        (taken.token_id,),
+        (token,),
+    ]
 
 
 def test_resample_holds_another_number_and_takes_nothing(shown: Shown) -> None:

@@ -216,9 +216,10 @@ def test_a_way_is_forgotten_with_the_run(panel: ValuesPanel) -> None:
     assert len(panel.context.trail.stops) == 2
     panel.context.prefill("Once upon a time")
     settle(panel.context)
-    assert panel.context.trail.stops == ()
-    QTest.keyClick(panel, Qt.Key.Key_Backspace)
-    assert panel.view is not None
+    assert not panel.context.trail.leads_to(cell_of(panel))
+    here = panel.context.cursor
+    QTest.keyClick(panel, Qt.Key.Key_Backspace)  # there is nowhere to go back to
+    assert panel.context.cursor == here
 
 
 def test_alt_left_goes_back_in_the_window(qtbot: QtBot, stories_context: AppContext) -> None:

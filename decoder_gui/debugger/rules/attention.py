@@ -37,7 +37,7 @@ class RowSum(Rule):
 
     @property
     def words(self) -> str:
-        return f"A row of attention weights misses a sum of 1 by more than {self.tolerance:g}"
+        return f"A row of attention weights does not sum to 1 within {self.tolerance:g}"
 
     def verdict(self, scene: Scene, here: Cursor) -> Verdict:
         for seen in _patterns(scene, here):

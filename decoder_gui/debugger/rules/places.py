@@ -34,7 +34,7 @@ class AtEvent(Rule):
 
     def verdict(self, scene: Scene, here: Cursor) -> Verdict:
         if here.step == self.step and scene.operation(here).name == self.operation:
-            return found("there is a breakpoint here")
+            return found("breakpoint at this event")
         return NO
 
 
@@ -56,7 +56,7 @@ class OnOperation(Rule):
 
     def verdict(self, scene: Scene, here: Cursor) -> Verdict:
         name = scene.operation(here).name
-        return found(f"it is {name}") if fnmatchcase(name, self.pattern) else NO
+        return found(f"breakpoint on {self.words}") if fnmatchcase(name, self.pattern) else NO
 
 
 @rule("layer", "A layer", "Stops at the first operation of the block in every step.")

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QListWidget,
     QListWidgetItem,
     QPushButton,
+    QSizePolicy,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -44,7 +45,9 @@ class _List(QListWidget):
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setTextElideMode(Qt.TextElideMode.ElideRight)
+        self.setWordWrap(True)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setProperty("kind", "list")
 
     def event(self, event: QEvent) -> bool:
         if (
@@ -102,11 +105,13 @@ class BreakpointsPanel(Panel):
         self.run_button = self._button("Run ▶", self._run_or_cancel, "")
         self.limit = QSpinBox()
         self.limit.setRange(1, MOST_TOKENS)
+        self.limit.setSuffix(" tokens")
+        self.limit.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.limit.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.limit.setAccessibleName("Tokens that one run decodes at most")
         self.limit.setToolTip("Tokens that one run decodes at most past the end of the recording")
         self.limit.valueChanged.connect(context.stops.set_limit)
-        self.limit_label = QLabel("decodes at most")
+        self.limit_label = QLabel("Decode at most")
         self.limit_label.setProperty("kind", "muted")
         self._rows = QVBoxLayout(self)
         self._rows.setContentsMargins(0, 0, 0, 0)
@@ -114,14 +119,19 @@ class BreakpointsPanel(Panel):
         for button in (self.add_button, self.edit_button, self.remove_button):
             self._editing.addWidget(button)
         self._editing.addStretch(1)
-        for widget in (self.back_button, self.run_button, self.limit_label, self.limit):
-            self._running.addWidget(widget)
+        self._limiting = QHBoxLayout()
+        self._running.addWidget(self.back_button)
+        self._running.addWidget(self.run_button)
+        self._limiting.addWidget(self.limit_label)
+        self._limiting.addWidget(self.limit)
         self._running.addStretch(1)
+        self._limiting.addStretch(1)
         self._rows.addLayout(self._running)
         self._rows.addWidget(self.reason)
         self._rows.addWidget(self.empty, 1)
         self._rows.addWidget(self.list, 1)
         self._rows.addLayout(self._editing)
+        self._rows.addLayout(self._limiting)
 
     # ---- what it shows
 
@@ -129,7 +139,7 @@ class BreakpointsPanel(Panel):
         stops, style = self.context.stops, self.context.style
         if changes & Change.STYLE:
             self._rows.setSpacing(style.px(8))
-            for row in (self._editing, self._running):
+            for row in (self._editing, self._running, self._limiting):
                 row.setSpacing(style.px(6))
         halt = stops.halt
         self.reason.setText("Running…" if stops.running else "" if halt is None else halt.words)

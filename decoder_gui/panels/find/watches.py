@@ -23,8 +23,9 @@ class WatchesPanel(Panel):
     panel_id = "watches"
     title = "Watches"
     views = (View.FIND,)
-    place = Place.RIGHT
+    place = Place.CENTRE
     order = 1
+    row_height = 170
     wants = (
         Change.TRACE
         | Change.CURSOR

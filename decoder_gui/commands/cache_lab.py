@@ -1,0 +1,220 @@
+"""The cache laboratory: measurements of cost, phases and machine, a row in hand, full caches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from decoder_gui.change import Change
+from decoder_gui.commands.base import Commands
+from decoder_gui.debugger.cache_rows import CachedRow, read_row
+from decoder_gui.debugger.cost_curve import CostPoint, lengths_for, measure
+from decoder_gui.debugger.policies import SINKS, Divergence, Policy, compare
+from decoder_gui.debugger.roofline import (
+    Machine,
+    Measuring,
+    PhaseTime,
+    measure_machine,
+    measure_phases,
+)
+from decoder_gui.worker import Ended
+from model.cache_plan import CachePlan
+
+if TYPE_CHECKING:
+    from decoder_gui.context import AppContext
+
+CURVE, PHASES, MACHINE, ROW, FULL = "cost curve", "phases", "machine", "cached row", "full cache"
+
+
+class CacheLab(Commands):
+    """What was measured and chosen; everything measured belongs to the model in hand.
+
+    Attributes:
+        points: of the cost curve, shortest first; they arrive one by one.
+        phases: prefill and decode of the text in hand.
+        machine: this computer's limits, measured once; None until asked for.
+        row: the cached row in hand.
+        capacity: of the small cache whose policies are compared.
+        keep_first: how many first tokens the policy of that name keeps.
+        divergences: by policy, position by position.
+        running: the tags of the jobs that have not ended.
+        plan: what the calculator is set to; None follows the model in hand.
+    """
+
+    def __init__(self, context: AppContext) -> None:
+        super().__init__(context)
+        self.points: tuple[CostPoint, ...] = ()
+        self.phases: tuple[PhaseTime, ...] = ()
+        self.machine: Machine | None = None
+        self.measuring: Measuring | None = None
+        self.row: CachedRow | None = None
+        self.row_words = ""
+        self.capacity = 0
+        self.keep_first = SINKS
+        self.divergences: dict[Policy, tuple[Divergence, ...]] = {}
+        self.running: frozenset[str] = frozenset()
+        self.plan: CachePlan | None = None
+        self._text: tuple[int, ...] = ()
+
+    def reset(self, change: Change) -> None:
+        if change & Change.MODEL:
+            self.points, self.row, self.plan = (), None, None
+        if change & (Change.TRACE | Change.MODEL):
+            trace = self.context.trace
+            text = () if trace is None else trace.token_ids
+            if text != self._text:
+                self._text = text
+                self.phases, self.divergences = (), {}
+                self.capacity = max(SINKS + 2, len(text) // 2)
+                if self.row is not None and self.row.position >= len(text):
+                    self.row = None
+
+    # ---- measurements
+
+    def measure_curve(self) -> None:
+        """Cost against length, on the model in hand."""
+        room, limit = self.context.room, self.context.capacity
+        self.points = ()
+
+        def job() -> Iterator[object]:
+            return measure(room.session.engine, lengths_for(limit))
+
+        def heard(item: object) -> None:
+            if isinstance(item, CostPoint):
+                self.points = (*self.points, item)
+                self.tell(Change.LAB)
+
+        self._run(CURVE, "Measuring cost against length", job, heard)
+
+    def measure_phases(self) -> None:
+        """Prefill and decode of the text in hand, timed apart."""
+        trace, room = self.context.trace, self.context.room
+        if trace is None or not trace.steps:
+            return
+        ids = trace.token_ids
+        split = len(trace.steps[0].token_ids)
+        self.phases = ()
+
+        def job() -> Iterator[object]:
+            return measure_phases(room.session.engine, ids[:split], ids[split:])
+
+        def heard(item: object) -> None:
+            if isinstance(item, PhaseTime):
+                self.phases = (*self.phases, item)
+
+        self._run(PHASES, "Timing prefill and decode", job, heard)
+
+    def measure_machine(self) -> None:
+        """Bandwidth and peak of this computer, once."""
+
+        def heard(item: object) -> None:
+            if isinstance(item, Machine):
+                self.machine = item
+            elif isinstance(item, Measuring):
+                self.measuring = item
+
+        self._run(MACHINE, "Measuring this computer", measure_machine, heard)
+
+    def stop(self) -> None:
+        """Cancel what is being measured; what is there already stays."""
+        for tag in self.running:
+            self.cancel(tag)
+
+    # ---- a row
+
+    def look_at(self, layer: int, position: int) -> None:
+        """Read a row of the session's cache and compare it with what was written there."""
+        trace, room = self.context.trace, self.context.room
+        if trace is None:
+            return
+        copied = trace.copy()
+        self.row_words = ""
+
+        def job() -> Iterator[object]:
+            yield read_row(room.session.cache, copied, layer, position)
+
+        def heard(item: object) -> None:
+            self.row = item if isinstance(item, CachedRow) else None
+            if self.row is None:
+                self.row_words = f"The cache holds nothing at position {position}."
+
+        self._run(ROW, "Reading a row of the cache", job, heard)
+
+    # ---- at capacity
+
+    def set_capacity(self, capacity: int, keep_first: int) -> None:
+        """Of the small cache; what was compared with another one is forgotten."""
+        if (capacity, keep_first) != (self.capacity, self.keep_first):
+            self.capacity, self.keep_first = capacity, keep_first
+            self.divergences = {}
+            self.tell(Change.LAB)
+
+    def compare_policies(self) -> None:
+        """Run the text in hand under each policy beside the full context."""
+        trace, room = self.context.trace, self.context.room
+        if trace is None or not trace.steps:
+            return
+        ids, capacity, keep = trace.token_ids, self.capacity, self.keep_first
+        self.divergences = {}
+
+        def job() -> Iterator[object]:
+            for policy in Policy:
+                found: tuple[Divergence, ...] = ()
+                for item in compare(room.session.engine, ids, capacity, policy, keep_first=keep):
+                    found = (*found, item)
+                    yield policy, found
+
+        def heard(item: object) -> None:
+            match item:
+                case (Policy() as policy, tuple() as found):
+                    self.divergences = {**self.divergences, policy: found}
+
+        self._run(FULL, "Comparing what a full cache can do", job, heard)
+
+    # ---- calculator
+
+    def set_plan(self, plan: CachePlan) -> None:
+        """Calculate with other numbers than the model's."""
+        self.plan = plan
+        self.tell(Change.LAB)
+
+    def change_plan(self, **changes: int | float) -> None:
+        """Change some of them.
+
+        Raises:
+            ShapeMismatch: they make no cache; the old ones stay.
+        """
+        self.set_plan(replace(self.planned, **changes))  # type: ignore[arg-type]
+
+    @property
+    def planned(self) -> CachePlan:
+        """What the calculator is set to, or the model in hand with its context."""
+        model = self.context.model
+        if self.plan is not None:
+            return self.plan
+        if model is None:
+            return CachePlan(1, 1, 1, 1, 1)
+        return CachePlan.of(
+            model.shape,
+            context=max(1, self.context.capacity),
+            bytes_per_value=model.bytes_per_value,
+        )
+
+    # ---- inside
+
+    def _run(
+        self,
+        tag: str,
+        text: str,
+        job: Callable[[], Iterator[object]],
+        heard: Callable[[object], None],
+    ) -> None:
+        def ended(_: Ended) -> None:
+            self.running = self.running - {tag}
+            self.measuring = None
+            self.tell(Change.LAB)
+
+        self.running = self.running | {tag}
+        self.submit(text, job, heard=heard, ended=ended, tag=tag)
+        self.tell(Change.LAB)

@@ -1,0 +1,105 @@
+"""A row of the cache in numbers, with its owner and the proof that it has not changed."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from decoder_gui.change import Change
+from decoder_gui.context import AppContext
+from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.panels.base import Panel, Place, register
+from decoder_gui.theme.style import Face
+from decoder_gui.view import View
+from decoder_gui.viewdata.cached_row import build_cached_row
+from decoder_gui.viewdata.kv_cache import build_kv_cache, row_written_at
+from decoder_gui.viewdata.tables import Table
+from decoder_gui.widgets.data_table import DataTable
+from decoder_gui.widgets.slab_map import SlabMap
+
+HELP = (
+    "Click a cell of the map, or move to it with the arrow keys and press Enter: its keys and "
+    "values are read from the cache and compared with what was written."
+)
+
+
+@register
+class CachedRowPanel(Panel):
+    """The slab, and whichever row of it was asked for."""
+
+    panel_id = "cached-row"
+    title = "A row of the cache"
+    views = (View.CACHE,)
+    place = Place.RIGHT
+    order = 0
+    column_width = 400
+    row_height = 330
+    wants = Change.TRACE | Change.CURSOR | Change.MODEL | Change.STYLE | Change.LAB
+
+    def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
+        super().__init__(context, parent)
+        self.map = SlabMap()
+        self.owner = QLabel()
+        self.verdict = QLabel(HELP)
+        for label in (self.owner, self.verdict):
+            label.setWordWrap(True)
+        self.table = DataTable("Keys and values of the row", context.style)
+        self.travel = QPushButton("Go to where it was written")
+        self.rewind = QPushButton("Rewind to before it")
+        self.rewind.setToolTip(
+            "Goes to the step before the one that wrote it. Rewinding a cache is setting its "
+            "length: nothing is copied or cleared."
+        )
+        buttons = QHBoxLayout()
+        buttons.addWidget(self.travel)
+        buttons.addWidget(self.rewind)
+        buttons.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        for widget in (self.map, self.owner, self.verdict):
+            column.addWidget(widget)
+        column.addWidget(self.table, 1)
+        column.addLayout(buttons)
+        self.map.activated.connect(context.cache_lab.look_at)
+        self.travel.clicked.connect(self._on_travel)
+        self.rewind.clicked.connect(self._on_rewind)
+
+    def redraw(self, changes: Change) -> None:
+        context, moment = self.context, self.context.moment
+        if changes & Change.STYLE:
+            for widget in (self.map, self.table):
+                widget.set_style(context.style)
+            self.owner.setFont(context.style.font(Face.SMALL))
+            self.verdict.setFont(context.style.font(Face.SMALL))
+        cache = build_kv_cache(moment)
+        self.map.set_slab(cache.slab)
+        lab = context.cache_lab
+        row = lab.row
+        known = moment is not None and row is not None and row.position < len(moment.pieces)
+        for shown in (self.owner, self.table, self.travel, self.rewind):
+            shown.setVisible(known)
+        if moment is None or row is None or not known:
+            self.table.set_table(Table())
+            words = self.empty_words if moment is None else HELP
+            self.verdict.setText(lab.row_words or words)
+            self.set_caption(self.title, cache.hint)
+            return
+        view = build_cached_row(moment, row)
+        self.set_caption(self.title, view.title)
+        self.owner.setText(view.owner)
+        self.verdict.setText(view.verdict)
+        colour = context.style.colour(view.tone.value).name()
+        self.verdict.setStyleSheet(f"color: {colour};")
+        self.table.set_table(view.table)
+        self.rewind.setEnabled(row.step > 0)
+
+    def _on_travel(self) -> None:
+        moment, row = self.context.moment, self.context.cache_lab.row
+        if moment is not None and row is not None:
+            where = row_written_at(moment, row.layer, row.position)
+            if where is not None:
+                self.context.seek(Cursor(*where))
+
+    def _on_rewind(self) -> None:
+        row, trace = self.context.cache_lab.row, self.context.trace
+        if row is not None and trace is not None and row.step > 0:
+            self.context.seek(Cursor(row.step - 1, trace.events_in(row.step - 1) - 1))
