@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -737,12 +736,11 @@ def test_a_pattern_that_cannot_be_had_again_is_asked_for_once(
 ) -> None:
     asked: list[int] = []
 
-    def refuse(self: EngineRoom, step: Step, layer: int, resid_pre: object) -> Iterator[object]:
+    def refuse(self: EngineRoom, step: Step, layer: int, resid_pre: object, name: str) -> None:
         asked.append(layer)
         raise ShapeMismatch("the cache no longer holds those positions")
-        yield
 
-    monkeypatch.setattr(EngineRoom, "replay", refuse)
+    monkeypatch.setattr(EngineRoom, "recompute", refuse)
     evict(stories_context)
     panel = shown(qtbot, stories_context)
     qtbot.waitUntil(lambda: set(asked) == {0, 1, 2, 3})

@@ -353,7 +353,7 @@ def test_cancelling_keeps_the_last_complete_step(
     context = make_context("stories", STORY)
     heard = listen(context)
     context.prefill(STORY, tokens=100)
-    assert wait_until(lambda: context.trace is not None and len(context.trace.steps) > 3)
+    assert wait_until(lambda: context.trace is not None and len(context.trace.steps) > 4)
     context.cancel()
     settle(context)
     assert context.trace is not None
