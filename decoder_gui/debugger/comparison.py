@@ -291,10 +291,10 @@ class _Run:
         return next(operation for operation in self.operations if name in operation.outputs)
 
     def _note_one_sided(self, operation: Operation) -> None:
-        step = self.parts[0]  # what a run records, it records in every step
+        part = self.parts[0]  # what a run records, it records in every step
         for name in operation.outputs:
-            ours = self.left.get(step.step, operation, name) is not None
-            theirs = self.right.get(step.other_step, operation, name) is not None
+            ours = self.left.get(part.step, operation, name) is not None
+            theirs = self.right.get(part.other_step, operation, name) is not None
             if ours != theirs:
                 self.one_sided[0 if ours else 1].append(name)
 
