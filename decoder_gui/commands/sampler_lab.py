@@ -102,6 +102,23 @@ class SamplerLab(Commands):
         if self.continuations is not None and not self._still_there(self.continuations):
             self.continuations = None
 
+    def facts(self) -> tuple[object, ...]:
+        """All that the distribution in hand and its draw depend on, cheap to compare."""
+        context, moment = self.context, self.context.moment
+        if moment is None or moment.step is None:
+            return (context.model,)
+        logits = moment.trace.logits(moment.step.index)
+        return (
+            context.model,
+            self._key(),
+            context.sampling,
+            context.faults,
+            None if logits is None else logits.ctypes.data,
+            moment.step.index,
+            moment.step.uniform,
+            moment.sampling_refusal,
+        )
+
     # ---- the pipeline
 
     def set_stage(self, stage: str, value: float) -> None:

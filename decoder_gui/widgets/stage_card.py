@@ -140,7 +140,7 @@ class StageCard(QWidget):
     def _place(self) -> None:
         px = self._style.px
         self.check.setGeometry(px(6), px(4), px(22), px(22))
-        value = px(46)
+        value = px(52)
         self.edit.setGeometry(self.width() - value - px(5), px(50), value, px(22))
         self.slider.setGeometry(px(8), px(28), max(px(20), self.width() - px(16)), px(20))
 
@@ -163,7 +163,7 @@ class StageCard(QWidget):
         painter.drawText(title, middle, self.shown_title())
         painter.setFont(style.font(Face.SMALL))
         painter.setPen(style.colour("muted"))
-        foot = QRectF(px(9), px(51), body.width() - px(58), px(20))
+        foot = QRectF(px(9), px(51), body.width() - px(63), px(20))
         if self._setting is None:
             foot.setWidth(body.width() - px(14))
         painter.drawText(foot, middle, self.shown_count(foot.width()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from decoder_gui.change import Change
 from decoder_gui.commands.sampler_lab import DRAWS
@@ -14,6 +16,7 @@ from decoder_gui.widgets.data_table import DataTable
 from decoder_gui.widgets.figure_table import FigureTable
 
 MANY = 100 * DRAWS
+BESIDE = 640  # pixels at scale 1
 
 
 @register
@@ -55,11 +58,22 @@ class DrawsPanel(Panel):
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.addLayout(buttons)
         self._column.addWidget(self.words)
-        self._column.addWidget(self.table, 1)
-        self._column.addWidget(self.figures)
+        self._sides = QBoxLayout(QBoxLayout.Direction.TopToBottom)
+        self._sides.addWidget(self.table, 1)
+        self._sides.addWidget(self.figures)
+        self._column.addLayout(self._sides, 1)
         self._column.addStretch(0)
         self.few.clicked.connect(lambda: context.sampler_lab.draw(DRAWS))
         self.many.clicked.connect(lambda: context.sampler_lab.draw(MANY))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """The summary stands beside the table where there is room for both."""
+        super().resizeEvent(event)
+        wide = self.width() >= self.context.style.px(BESIDE)
+        direction = QBoxLayout.Direction
+        self._sides.setDirection(direction.LeftToRight if wide else direction.TopToBottom)
+        side = Qt.AlignmentFlag.AlignTop if wide else Qt.AlignmentFlag(0)
+        self._sides.setAlignment(self.figures, side)
 
     @property
     def view(self) -> DrawsView:
@@ -71,6 +85,7 @@ class DrawsPanel(Panel):
             self.table.set_style(self.context.style)
             self.figures.set_style(self.context.style)
             self._column.setSpacing(self.context.style.px(6))
+            self._sides.setSpacing(self.context.style.px(16))
         held, moment = self.context.sampler_lab.draws, self.context.moment
         view = self._view = build_draws(moment, None if held is None else held.found)
         self.words.setText(self.empty_words if moment is None else view.words)

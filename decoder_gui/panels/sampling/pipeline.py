@@ -53,6 +53,7 @@ class PipelinePanel(Panel):
         self._settings: dict[str, Setting] = {}
         self._vocabulary = 0
         self._refused = ""
+        self._facts: tuple[object, ...] | None = None
         self.orders: dict[str, QPushButton] = {}
         self._group = QButtonGroup(self)
         self._order_row = QHBoxLayout()
@@ -110,6 +111,10 @@ class PipelinePanel(Panel):
     def redraw(self, changes: Change) -> None:
         if changes & Change.STYLE:
             self._restyle()
+        facts = (*self.context.sampler_lab.facts(), self.search.text())
+        if facts == self._facts and not changes & Change.STYLE:
+            return  # most steps of the cursor change nothing here
+        self._facts = facts
         moment = self.context.moment
         view = build_pipeline(moment, self.search.text())
         if moment is None or view.refusal:

@@ -57,6 +57,7 @@ class TwoSettingsPanel(Panel):
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
         self._view = TwoSettings()
+        self._facts: tuple[object, ...] | None = None
         self.edits: dict[tuple[str, int], ValueEdit] = {}
         self.orders = (QComboBox(), QComboBox())
         self._names: list[QLabel] = []
@@ -135,6 +136,10 @@ class TwoSettingsPanel(Panel):
         if changes & Change.STYLE:
             self._restyle()
         moment, lab = self.context.moment, self.context.sampler_lab
+        facts = (*lab.facts(), lab.other)
+        if facts == self._facts and not changes & Change.STYLE:
+            return
+        self._facts = facts
         view = self._view = build_two_settings(moment, lab.other)
         for row in view.settings:
             if row.field == "order":
