@@ -34,6 +34,7 @@ from model.checkpoints.safetensors_file import (
     StoredTensor,
     StoredTensors,
     read_header,
+    read_metadata,
 )
 from model.errors import CheckpointError, NotEnoughMemory
 from model.trace import Phase
@@ -59,7 +60,7 @@ def looks_like_capture(path: Path) -> bool:
         CheckpointError: it is no safetensors file at all.
     """
     tensors = read_header(path)
-    return KEY in _metadata(path) or any(axes_of(_parted(name)[1]) for name in tensors)
+    return KEY in read_metadata(path) or any(axes_of(_parted(name)[1]) for name in tensors)
 
 
 def read(path: Path) -> Capture:
@@ -83,7 +84,7 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._tensors: StoredTensors = read_header(path)
-        document = _metadata(path).get(KEY)
+        document = read_metadata(path).get(KEY)
         if document is None:
             self._refuse(
                 f"the header says nothing under {KEY!r}, so the tokens of this run are not known; "
@@ -305,17 +306,6 @@ class _Reader:
 
     def _refuse(self, why: str) -> NoReturn:
         raise CheckpointError(f"{self._path}: {why}")
-
-
-def _metadata(path: Path) -> dict[str, str]:
-    """The metadata of a header that :func:`read_header` found sound."""
-    import safetensors
-
-    try:
-        with safetensors.safe_open(str(path), framework="numpy") as file:
-            return file.metadata() or {}
-    except safetensors.SafetensorError as error:
-        raise CheckpointError(f"{path}: the header cannot be read ({error})") from None
 
 
 def _parted(key: str) -> tuple[int | None, str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PySide6.QtCore import QTimer
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
@@ -21,6 +20,7 @@ from decoder_gui.debugger.continuations import (
     Timing,
     continue_in_batch,
 )
+from decoder_gui.debugger.cursor import last
 from decoder_gui.debugger.sampling_code import is_on
 from decoder_gui.debugger.sampling_paste import read_settings
 from decoder_gui.debugger.session import DEFAULT_SEED
@@ -94,7 +94,6 @@ class SamplerLab(Commands):
         # Neither the session's generator nor the Next token panel's: draws of its own.
         self._generator = np.random.default_rng((DEFAULT_SEED, 2))
         self._rounds = 0
-        self._adopting: list[int] = []
 
     def reset(self, change: Change) -> None:
         key = self._key()
@@ -102,8 +101,23 @@ class SamplerLab(Commands):
             self.draws = None
         if self.continuations is not None and not self._still_there(self.continuations):
             self.continuations = None
-        if change & Change.MODEL:
-            self._adopting = []
+
+    def facts(self) -> tuple[object, ...]:
+        """All that the distribution in hand and its draw depend on, cheap to compare."""
+        context, moment = self.context, self.context.moment
+        if moment is None or moment.step is None:
+            return (context.model,)
+        logits = moment.trace.logits(moment.step.index)
+        return (
+            context.model,
+            self._key(),
+            context.sampling,
+            context.faults,
+            None if logits is None else logits.ctypes.data,
+            moment.step.index,
+            moment.step.uniform,
+            moment.sampling_refusal,
+        )
 
     # ---- the pipeline
 
@@ -296,31 +310,21 @@ class SamplerLab(Commands):
         self.tell(Change.LAB)
 
     def adopt(self, row: int) -> None:
-        """Go on with one of the continuations: its tokens are taken after the step it began at."""
-        held = self.continuations
-        if held is None or not 0 <= row < len(held.rows):
-            return
-        tokens = held.rows[row].token_ids
-        reason = f"continuation {row + 1}"
-        branches = getattr(self.context, "branches", None)
-        if branches is not None:
-            branches.adopt(held.step, tokens, reason)
-            return
-        self._adopting = list(tokens)
-        self.context.notice.emit(f"Taking the {len(tokens)} tokens of {reason}.")
-        self._take_next()
+        """Go on with one of the continuations: its tokens are taken after the step it began at.
 
-    def _take_next(self) -> None:
-        """One token after another, each as soon as the one before has been processed."""
-        if not self._adopting:
+        Where steps follow already, that is a branch of its own, and they stay in theirs.
+        """
+        held = self.continuations
+        if held is None or held.running or not 0 <= row < len(held.rows):
             return
-        if not self.context.idle:
-            QTimer.singleShot(5, self._take_next)
-            return
-        token = self._adopting.pop(0)
-        self.context.take(token)
-        if self._adopting:
-            QTimer.singleShot(0, self._take_next)
+        tokens, step = held.rows[row].token_ids, held.step
+        room, reason = self.context.room, f"continuation {row + 1} after step {step}"
+        self.context.choices.expect(step)
+        self.context.run_on_session(
+            f"Taking the {len(tokens)} tokens of {reason}",
+            lambda: room.adopt(step, tokens, reason),
+            lambda: None if self.context.trace is None else last(self.context.trace),
+        )
 
     # ---- inside
 

@@ -38,13 +38,16 @@ class Stops(Commands):
         items: the breakpoints.
         halt: how the last run ended; None before the first and while one is on its way.
         running: whether one is on its way in the worker.
+        searched: how far it has come in what is recorded, as far as is known.
         limit: tokens that one run decodes at most.
     """
 
     items = Breakpoints()
     halt: Halt | None = None
     running = False
+    searched: Cursor | None = None
     limit = LIMIT
+    _recorded = 0  # steps that were there when it began
     _model: str | None = None  # whose events have breakpoints
 
     # ---- the list
@@ -106,6 +109,17 @@ class Stops(Commands):
             at for at, operation in enumerate(trace.operations) if operation.name in patterns
         )
         return every, frozenset(c.operation for c in self.events if c.step == step)
+
+    @property
+    def progress(self) -> str:
+        """How far a run is that is on its way, in words; empty without one."""
+        if not self.running:
+            return ""
+        trace = self.context.trace
+        decoded = 0 if trace is None else len(trace.steps) - self._recorded
+        if decoded > 0:
+            return f"Running: {decoded:,} token{'s' * (decoded != 1)} decoded."
+        return "Running." if self.searched is None else f"Running: step {self.searched.step}."
 
     def save(self) -> dict[str, object]:
         """Plain data for a session file."""
@@ -228,13 +242,17 @@ class Stops(Commands):
         self.context.run_session("Running to a breakpoint", job, where)
 
     def _begin(self) -> None:
-        self.halt, self.running = None, True
+        self.halt, self.searched, self.running = None, None, True
+        self._recorded = 0 if self.context.trace is None else len(self.context.trace.steps)
         self.tell(Change.STOPS | Change.BUSY)
 
     def _hear(self, update: object) -> None:
         if isinstance(update, Halt):
             self.running = False
             self._arrive(update)
+        elif isinstance(update, Searched):
+            self.searched = update.cursor
+            self.tell(Change.STOPS)
 
     def _ended(self, _: Ended | None) -> None:
         if self.running:

@@ -164,6 +164,25 @@ class Tree:
         """The branches that grow from one, in the order in which they were begun."""
         return tuple(held for held in self.branches if held.limb.parent == branch)
 
+    def shared(self, left: int, right: int) -> int:
+        """How many positions two branches share, by where they grew."""
+        if left == right:
+            return self[left].positions
+        reaches = self._reaches(left), self._reaches(right)
+        common = reaches[0].keys() & reaches[1].keys()
+        return max(min(reaches[0][held], reaches[1][held]) for held in common)
+
+    def _reaches(self, branch: int) -> dict[int, int]:
+        """Per branch on the way to the first one, how many positions are shared with it."""
+        held = self[branch]
+        found = {branch: held.positions}
+        reach = held.positions
+        while held.limb.parent is not None:
+            reach = min(reach, held.limb.position)
+            held = self[held.limb.parent]
+            found[held.id] = reach
+        return found
+
     def begun(self, update: BranchBegan) -> Tree:
         """The tree with a new branch, which is active."""
         run = self[update.parent].run.fork(update.steps)
@@ -218,21 +237,24 @@ class Tree:
                 return branch
         return None
 
-    def nbytes(self, branch: int) -> int:
-        """Bytes of recorded arrays that a branch alone holds."""
-        held = self[branch]
-        others = {
-            id(array)
-            for other in self.branches
-            if other.id != branch
-            for _, _, array in other.run.trace.held()
-        }
-        own = {
-            id(array): array.nbytes
-            for step, _, array in held.run.trace.held()
-            if step >= held.first_own_step and id(array) not in others
-        }
-        return sum(own.values())
+    def own_bytes(self) -> dict[int, int]:
+        """Per branch, bytes of recorded arrays that no other branch holds.
+
+        The rows that a branch shares of a step that it leaves halfway are the parent's.
+        """
+        owners: dict[int, set[int]] = {}
+        sizes: dict[int, int] = {}
+        for branch in self.branches:
+            own = branch.first_own_step
+            for step, _, array in branch.run.trace.held():
+                owners.setdefault(id(array), set()).add(branch.id)
+                if step >= own:
+                    sizes[id(array)] = array.nbytes
+        found = {branch.id: 0 for branch in self.branches}
+        for held, size in sizes.items():
+            if len(owners[held]) == 1:
+                found[next(iter(owners[held]))] += size
+        return found
 
 
 def shared_steps(left: Trace, right: Trace) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from model.engine import Array
 from model.errors import DecoderError
 from model.operations import Kind, Operation
 
-PAIRS_A_BREATH = 32  # compared between two chances to cancel
+OPERATIONS_A_BREATH = 4  # compared between two chances to cancel
 SAME_CHOICE = 1e-3  # distance of two distributions whose logits agree within rounding
 
 
@@ -81,6 +82,27 @@ def past(difference: float, tolerance: float) -> bool:
     return not difference <= tolerance
 
 
+_Found = tuple[list[tuple[Place, Place | None]], int, int]
+"""Worst place of each array with the first past the tolerance; numbers compared; NaN in both."""
+
+
+@dataclass
+class _Tally:
+    """What is known of an operation so far; see :class:`OperationResult`."""
+
+    worst: Place | None = None
+    beyond: Place | None = None
+    compared: int = 0
+    both_nan: int = 0
+
+
+def _by_layer(operations: Sequence[Operation]) -> list[list[int]]:
+    """Indices of operations, those of a block together, in order."""
+    return [
+        list(group) for _, group in groupby(range(len(operations)), lambda i: operations[i].layer)
+    ]
+
+
 class _Run:
     """One comparison while it is being made."""
 
@@ -102,10 +124,10 @@ class _Run:
         self.one_sided: tuple[list[str], list[str]] = ([], [])
 
     def compare(self) -> Comparing:
-        results = []
-        for index, operation in enumerate(self.operations):
-            yield Compared(index / len(self.operations), operation.label)
-            results.append((yield from self._operation(index)))
+        tallies = [_Tally() for _ in self.operations]
+        for group in _by_layer(self.operations):
+            yield from self._group(group, tallies)
+        results = [self._result(index, tally) for index, tally in enumerate(tallies)]
         if all(result.worst is None and result.beyond is None for result in results):
             raise NothingToCompare(
                 f"{self.left.side.name} and {self.right.side.name} have no array in common"
@@ -124,41 +146,51 @@ class _Run:
             tuple(self._remarks(mismatch)),
         )
 
-    def _operation(self, index: int) -> Generator[Compared, None, OperationResult]:
-        operation = self.operations[index]
-        worst: Place | None = None
-        beyond: Place | None = None
-        compared = both_nan = 0
+    def _group(
+        self, group: Sequence[int], tallies: Sequence[_Tally]
+    ) -> Generator[Compared, None, None]:
+        """The operations of one layer over all positions.
+
+        Positions are the outer loop, so that a block that has to be recomputed is needed once.
+        """
+        count = len(self.operations)
         for number, part in enumerate(self.parts):
-            if number % PAIRS_A_BREATH == PAIRS_A_BREATH - 1:
-                yield Compared(index / len(self.operations), operation.label)
-            if operation.kind is Kind.SAMPLE:
-                places, pairs, nans = self._choices(index, part)
-            else:
-                places, pairs, nans = self._arrays(index, part)
-            compared, both_nan = compared + pairs, both_nan + nans
-            for here, earliest in places:
-                if not part.same_tokens:
-                    beyond = _worse(beyond, here)
-                    continue
-                worst = _worse(worst, here)
-                self.grid[index, number] = max(self.grid[index, number], _rank(here))
-                # Operations come in order, so among equal overlaps the earlier one stays.
-                if earliest is not None and (self.first is None or number < self.first[0]):
-                    self.first = (number, index, earliest)
-        if worst is None and beyond is None:
+            for at, index in enumerate(group):
+                operation = self.operations[index]
+                if number == 0 or at % OPERATIONS_A_BREATH == 0:
+                    done = (number * len(group) + at) / len(self.parts)
+                    yield Compared((group[0] + done) / count, operation.label)
+                sampled = operation.kind is Kind.SAMPLE
+                found = self._choices(index, part) if sampled else self._arrays(index, part)
+                self._count(tallies[index], index, number, found)
+
+    def _count(self, tally: _Tally, index: int, number: int, found: _Found) -> None:
+        """Take in what one operation of one overlap gave."""
+        places, pairs, nans = found
+        tally.compared += pairs
+        tally.both_nan += nans
+        for here, earliest in places:
+            if not self.parts[number].same_tokens:
+                tally.beyond = _worse(tally.beyond, here)
+                continue
+            tally.worst = _worse(tally.worst, here)
+            self.grid[index, number] = max(self.grid[index, number], _rank(here))
+            if earliest is not None and (self.first is None or (number, index) < self.first[:2]):
+                self.first = (number, index, earliest)
+
+    def _result(self, index: int, tally: _Tally) -> OperationResult:
+        operation, worst = self.operations[index], tally.worst
+        if worst is None and tally.beyond is None:
             self._note_one_sided(operation)
         over = worst is not None and self._is_past(worst)
-        return OperationResult(operation, worst, over, compared, both_nan, beyond)
+        return OperationResult(operation, worst, over, tally.compared, tally.both_nan, tally.beyond)
 
     def _is_past(self, place: Place) -> bool:
         if not place.name:
             return place.difference > SAME_CHOICE
         return past(place.difference, self.tolerance)
 
-    def _arrays(
-        self, index: int, part: Overlap
-    ) -> tuple[list[tuple[Place, Place | None]], int, int]:
+    def _arrays(self, index: int, part: Overlap) -> _Found:
         """Worst and earliest place past the tolerance of each array of an operation."""
         operation = self.operations[index]
         places, pairs, nans = [], 0, 0
@@ -175,9 +207,7 @@ class _Run:
             places.append((place(apart.worst), None if row is None else place(row)))
         return places, pairs, nans
 
-    def _choices(
-        self, index: int, part: Overlap
-    ) -> tuple[list[tuple[Place, Place | None]], int, int]:
+    def _choices(self, index: int, part: Overlap) -> _Found:
         """The choice made after the last position of an overlap, if both runs made one there."""
         position = part.last - 1
         left = self.left.side.choose(position)
@@ -261,10 +291,10 @@ class _Run:
         return next(operation for operation in self.operations if name in operation.outputs)
 
     def _note_one_sided(self, operation: Operation) -> None:
-        step = self.parts[0]  # what a run records, it records in every step
+        part = self.parts[0]  # what a run records, it records in every step
         for name in operation.outputs:
-            ours = self.left.get(step.step, operation, name) is not None
-            theirs = self.right.get(step.other_step, operation, name) is not None
+            ours = self.left.get(part.step, operation, name) is not None
+            theirs = self.right.get(part.other_step, operation, name) is not None
             if ours != theirs:
                 self.one_sided[0 if ours else 1].append(name)
 

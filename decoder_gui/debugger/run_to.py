@@ -7,6 +7,7 @@ what is recorded by decoding, until a stop, a full cache or a limit.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -15,10 +16,11 @@ from decoder_gui.debugger.breakpoints import Breakpoint
 from decoder_gui.debugger.cursor import Cursor, first, last, neighbour
 from decoder_gui.debugger.rules.core import SILENT, Verdict
 from decoder_gui.debugger.scene import NotKept, Scene
-from decoder_gui.debugger.session import Session, Update
+from decoder_gui.debugger.session import BlockReplayed, Session, Update
 from model.engine import Array
-from model.errors import CacheExhausted
+from model.errors import CacheExhausted, DecoderError
 
+VERDICTS_HELD = 20_000
 PACE = 0.02  # s between two signs of life of a search: at each of them it can be cancelled
 
 
@@ -68,8 +70,8 @@ class Judge:
     def __init__(self, scene: Scene, breakpoints: Sequence[Breakpoint]) -> None:
         self.scene = scene
         self.breakpoints = tuple(breakpoints)
-        self.unexamined: dict[tuple[int, Cursor], str] = {}
-        self._verdicts: dict[tuple[int, Cursor], Verdict] = {}
+        self.unexamined: dict[Cursor, str] = {}
+        self._verdicts: OrderedDict[tuple[int, Cursor], Verdict] = OrderedDict()
 
     def reasons(self, here: Cursor) -> tuple[Reason, ...]:
         """The breakpoints that stop at an event; none where it is no stop.
@@ -103,8 +105,10 @@ class Judge:
             try:
                 self._verdicts[key] = item.rule.verdict(self.scene, here)
             except NotKept as reason:
-                self.unexamined[key] = str(reason)
+                self.unexamined.setdefault(here, str(reason))
                 self._verdicts[key] = SILENT
+            while len(self._verdicts) > VERDICTS_HELD:
+                self._verdicts.popitem(last=False)
         return self._verdicts[key]
 
     @property
@@ -112,7 +116,7 @@ class Judge:
         """A sentence on what could not be examined, or nothing."""
         if not self.unexamined:
             return ""
-        count = len({cursor for _, cursor in self.unexamined})
+        count = len(self.unexamined)
         example = next(iter(self.unexamined.values()))
         return f" {count:,} event{'s' * (count > 1)} could not be examined: {example}."
 
@@ -169,8 +173,9 @@ def run_on(
 ) -> Iterator[Update | Searched | Halt]:
     """To the next stop, through what is recorded and then by decoding up to ``limit`` tokens.
 
-    Whether anything is decoded ``beyond`` says, or :func:`goes_beyond` by default. The session must be at the end of the scene's run. A new step is judged when it is complete,
-    for only then can what the byte budget left out be recomputed.
+    Whether anything is decoded ``beyond`` says, or :func:`goes_beyond` by default. The session must
+    be at the end of the scene's run. A new step is judged when it is complete, for only then can
+    what the byte budget left out be recomputed.
     """
     scene, here, decoded = judge.scene, start, 0
     beyond = goes_beyond(judge, start) if beyond is None else beyond
@@ -184,9 +189,16 @@ def run_on(
             return
         landing = scene.landing(len(scene.trace.steps) - 1)
         assert landing is not None  # there would be an end
-        for update in session.decode(landing.token_id, drawn=landing.uniform is not None):
-            scene.apply(update)
-            yield update
+        try:
+            updates = session.decode(landing.token_id, drawn=landing.uniform is not None)
+            for update in updates:
+                scene.apply(update)
+                yield update
+        except DecoderError as refusal:
+            yield Halt(
+                here, f"No breakpoint was reached, and {refusal}.{judge.remark}", (), decoded
+            )
+            return
         decoded += 1
 
 
@@ -216,9 +228,12 @@ def session_recompute(session: Session, scene: Scene) -> None:
         if resid_pre is None or lost or session.cache.length < trace.steps[step].last:
             return None
         arrays: dict[str, Array] = {}
-        first_position = trace.steps[step].first
-        for done in session.engine.replay_block(layer, resid_pre, first_position, session.cache):
-            arrays.update(done.arrays)
+        try:
+            for update in session.replay(trace.steps[step], layer, resid_pre):
+                if isinstance(update, BlockReplayed):
+                    arrays.update(update.arrays)
+        except DecoderError:  # a recording has nothing to compute with
+            return None
         return arrays
 
     scene.recompute = recompute

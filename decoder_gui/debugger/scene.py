@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from decoder_gui.debugger.choosing import Pick, pick
 from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.lens import NoReadout, lens_top
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import Update
 from decoder_gui.debugger.spots import STAGES
@@ -28,6 +29,7 @@ None where it cannot be had again.
 
 BLOCKS_HELD = 2
 STEPS_HELD = 2
+TOPS_HELD = 8
 
 
 class NotKept(LookupError):
@@ -70,6 +72,7 @@ class Scene:
         self.recompute = recompute
         self.elsewhere = elsewhere
         self._blocks: OrderedDict[tuple[int, int], Mapping[str, Array]] = OrderedDict()
+        self._tops: OrderedDict[tuple[int, str], int] = OrderedDict()
         self._distributions: OrderedDict[int, tuple[Distribution | None, str]] = OrderedDict()
 
     @property
@@ -112,14 +115,18 @@ class Scene:
         """The arrays that an event recorded, each once whatever its names, without batch axis.
 
         Raises:
-            NotKept, Elsewhere: as :meth:`array`.
+            NotKept, Elsewhere: as :meth:`array`, after those that are there.
         """
         seen: set[int] = set()
+        missing: list[str] = []
         for name in self.operation(here).outputs:
             held = self.trace.array(here.step, name)
-            if held is not None and id(held) in seen:
-                continue
-            seen.add(id(held))
+            if held is None:
+                missing.append(name)
+            elif id(held) not in seen:
+                seen.add(id(held))
+                yield name, held[0]
+        for name in missing:
             array = self.array(here.step, name)
             if array is not None:
                 yield name, array
@@ -127,6 +134,27 @@ class Scene:
     def distribution(self, step: int) -> Distribution | None:
         """What the token after a step is chosen from; None where there is nothing to sample."""
         return self._sampled(step)[0]
+
+    def top_candidate(self, step: int, name: str) -> int | None:
+        """What the newest position of a residual stream would say, through norm and unembedding.
+
+        None where the array is not there or its logits are not finite.
+
+        Raises:
+            NotKept: also where the weights are not at hand.
+        """
+        if (step, name) not in self._tops:
+            residual = self.array(step, name)
+            if residual is None:
+                return None
+            try:
+                self._tops[step, name] = int(lens_top(self.weights, residual[-1:])[0])
+            except NoReadout as reason:
+                raise NotKept(str(reason)) from reason
+            while len(self._tops) > TOPS_HELD:
+                self._tops.popitem(last=False)
+        token = self._tops[step, name]
+        return token if token >= 0 else None
 
     def refusal(self, step: int) -> str:
         """In words why nothing can be sampled from a step; empty where something can."""

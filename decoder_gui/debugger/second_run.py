@@ -52,13 +52,19 @@ def pieces(tokenizer: Tokenizer) -> Callable[[int], str]:
 def recall_with(
     engine: Engine, cache: Cache, recording: Recording
 ) -> Callable[[int, int], Mapping[str, Array]]:
-    """Brings evicted blocks of a run back, over the cache that it filled."""
+    """Brings evicted blocks of a run back, over the cache that it filled.
+
+    Under the fault ``stale-cache`` later steps have overwritten rows that earlier ones read: of
+    those nothing comes back.
+    """
 
     def recall(step: int, layer: int) -> Mapping[str, Array]:
         resid_pre = recording.array(step, f"blocks.{layer}.resid_pre")
         which = recording.steps[step]
         if resid_pre is None or which.last > cache.length:
             raise NotReplayable(f"block {layer} of step {step} cannot be recomputed any more")
+        if engine.wiring.stale_cache and which.last < cache.length:
+            return {}
         arrays: dict[str, Array] = {}
         for activations in engine.replay_block(layer, resid_pre, which.first, cache):
             arrays.update(activations.arrays)

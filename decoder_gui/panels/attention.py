@@ -168,19 +168,16 @@ class AttentionPanel(Panel):
         self.column.set_missing(words if steps else "")
 
     def _go_on(self) -> None:
-        """See to what the view in hand lacks: at hand, in the next turns; not kept, in the worker.
-
-        What was not kept is worked out again only for the matrix and for thumbnails in sight.
-        """
-        moment = self.context.moment
-        if self._view is None or moment is None or moment.cursor is None or not self.isVisible():
-            return
-        if self._view.unfinished or self._view.not_kept:
+        """See to what the view in hand lacks, once everything is painted."""
+        if self._view is not None and (self._view.unfinished or self._view.not_kept):
             self._slices.start(0)
-            self._patterns.want(moment, self._view, self.column.layers_in_sight())
 
     def _take_slice(self) -> None:
-        """Make thumbnails for a few milliseconds, then let the event loop have its turn."""
+        """Make thumbnails for a few milliseconds, then let the event loop have its turn.
+
+        What was not kept is worked out again in the worker, only for the matrix and for thumbnails
+        in sight.
+        """
         moment, view, began = self.context.moment, self._view, perf_counter()
         if moment is None or view is None or moment.cursor is None or not self.isVisible():
             return
@@ -194,6 +191,8 @@ class AttentionPanel(Panel):
                 break
         if store.unfinished(moment) != view.unfinished:
             self._refresh()
+        if self._view is not None and (self._view.unfinished or self._view.not_kept):
+            self._patterns.want(moment, self._view, in_sight)
         if more:
             self._slices.start(0)
 

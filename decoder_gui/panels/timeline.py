@@ -7,8 +7,10 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
+from decoder_gui.debugger.branches import Tree
 from decoder_gui.debugger.cursor import Cursor, first
 from decoder_gui.panels.base import Panel, Place, register
+from decoder_gui.viewdata.branch_lines import BranchLine, build_branch_lines
 from decoder_gui.viewdata.timeline import EMPTY, build_timeline
 from decoder_gui.widgets.timeline import Timeline
 from decoder_gui.widgets.transport import Transport, TransportView
@@ -22,7 +24,13 @@ class TimelinePanel(Panel):
     title = "Timeline"
     place = Place.FOOT
     wants = (
-        Change.TRACE | Change.CURSOR | Change.SAMPLING | Change.STYLE | Change.BUSY | Change.MODEL
+        Change.TRACE
+        | Change.CURSOR
+        | Change.SAMPLING
+        | Change.STYLE
+        | Change.BUSY
+        | Change.MODEL
+        | Change.BRANCHES
     )
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
@@ -36,6 +44,8 @@ class TimelinePanel(Panel):
         column.setSpacing(0)
         column.addWidget(self.transport)
         column.addWidget(self.timeline)
+        self._tree: Tree | None = None
+        self._beside: tuple[BranchLine, ...] = ()
         self._connect()
 
     def redraw(self, changes: Change) -> None:
@@ -44,7 +54,8 @@ class TimelinePanel(Panel):
         self._column.setContentsMargins(margin, 0, margin, 0)
         view = EMPTY
         if moment is not None:
-            view = build_timeline(moment, context.breakpoints, context.exhausted)
+            lines, name = self._lines()
+            view = build_timeline(moment, context.breakpoints, context.exhausted, lines, name)
         self.timeline.set_view(view, context.style)
         busy = context.busy
         self.transport.set_view(
@@ -62,6 +73,15 @@ class TimelinePanel(Panel):
             context.style,
         )
 
+    def _lines(self) -> tuple[tuple[BranchLine, ...], str]:
+        """The other branches, made anew only when the tree is another one; and the one in hand."""
+        tree, model = self.context.branches.tree, self.context.model
+        if model is None or len(tree) < 2:
+            return (), ""
+        if tree is not self._tree:
+            self._tree, self._beside = tree, build_branch_lines(tree, model.tokenizer)
+        return self._beside, tree.active_branch.name
+
     def _connect(self) -> None:
         context, transport, timeline = self.context, self.transport, self.timeline
         transport.first_requested.connect(context.go_first)
@@ -78,6 +98,7 @@ class TimelinePanel(Panel):
             lambda step, at: context.toggle_breakpoint(Cursor(step, at))
         )
         timeline.decode_requested.connect(self._decode)
+        timeline.branch_chosen.connect(context.branches.switch)
 
     def _decode(self) -> None:
         """One more token: from the last event there is no way forward but decoding."""

@@ -50,10 +50,11 @@ class TokenStripPanel(Panel):
 
     def redraw(self, changes: Change) -> None:
         context, moment = self.context, self.context.moment
-        px = context.style.px
-        # The outline reaches beyond the cells, which begin where the panels begin.
-        self._row.setContentsMargins(px(12), px(4), px(16), px(3))
-        self._row.setSpacing(px(12))
+        if changes & Change.STYLE:
+            px = context.style.px
+            # The outline reaches beyond the cells, which begin where the panels begin.
+            self._row.setContentsMargins(px(12), px(4), px(16), px(3))
+            self._row.setSpacing(px(12))
         if moment is None:
             self._view = EMPTY
         elif changes & ~Change.CHECKS:

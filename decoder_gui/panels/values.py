@@ -22,6 +22,7 @@ from decoder_gui.widgets.arithmetic_view import ArithmeticView
 from decoder_gui.widgets.link_flow import Piece, Span
 from decoder_gui.widgets.value_controls import ChoiceBar, NumberStepper, ScaleLegend
 from decoder_gui.widgets.value_grid import ValueGrid
+from model.ablation import describe
 
 ROW, MATRIX = "row", "matrix"
 MODES = ((ROW, "Row"), (MATRIX, "Matrix"))
@@ -126,6 +127,9 @@ class ValuesPanel(Panel):
         self.grid.set_view(view, style, whole=whole, limit=limit)
         self.grid.setMaximumHeight(self.grid.height_wanted())
         problems = [text for text in (statistics.problem, view.disagreement) if text]
+        branch = self.context.branches.active
+        if view.disagreement and branch is not None and branch.edits:
+            problems.append(f"This branch is edited: {describe(branch.edits)}.")
         self._show_arithmetic(view, " ".join(problems))
         self.set_caption(view.whole_title if whole else view.title, statistics.text)
         self.mode.set_options(MODES, self._mode, style)

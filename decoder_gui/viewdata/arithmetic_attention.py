@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -106,7 +107,7 @@ def weight(bench: Bench, cell: Cell) -> Worked:
         tuple(lines),
         result,
         result * relative + bench.rounding.smallest,
-        (*score_of(key), *score_of(int(scores.argmax()))),
+        _own_and_largest(score_of, key, int(scores.argmax())),
         (Sum(f"exp(score - {factor(peak)})", powers, score_of, "exp"),),
     )
 
@@ -151,6 +152,13 @@ def cached_row(bench: Bench, cell: Cell) -> Worked:
     )
     source = Cell(cell.array, cell.position, cell.head, cell.column)
     return Worked((text,), value, 0.0, (recorded(source, value, cell),))
+
+
+def _own_and_largest(
+    operand: Callable[[int], tuple[Operand, ...]], own: int, largest: int
+) -> tuple[Operand, ...]:
+    """What a softmax reads of its row by name: once, where they are one and the same."""
+    return tuple(each for at in dict.fromkeys((own, largest)) for each in operand(at))
 
 
 def _short(bench: Bench, value: float) -> str:

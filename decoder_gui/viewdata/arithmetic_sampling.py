@@ -46,7 +46,8 @@ def _shares(bench: Bench, cell: Cell, logits: Array, temperature: float, symbol:
     apart = np.where(powers > 0, peak - logits, 0.0)
     shifts = 2 * (abs(own - peak) + float((powers * apart).sum()) / total) / temperature
     relative = DOUBLE.gamma(logits.size) + DOUBLE.unit * (shifts + 2 * FUNCTION_ROUNDINGS + 2)
-    operands = (*logit_of(i), *logit_of(int(logits.argmax())))
+    read = dict.fromkeys((i, int(logits.argmax())))  # once, where they are one and the same
+    operands = tuple(each for token in read for each in logit_of(token))
     if over:
         given = Constant("the temperature, a setting of the sampler")
         operands += (Operand("temperature", temperature, given),)

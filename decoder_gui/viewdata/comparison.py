@@ -179,8 +179,13 @@ def shown_array(found: Comparison, moment: Moment) -> str:
     return first.name if first is not None and first.name in outputs else next(iter(outputs), "")
 
 
-def build_differences(found: Comparison, moment: Moment, cells: Differences) -> ValuesView:
-    """One array's difference as the grid of values draws it."""
+def build_differences(
+    found: Comparison, moment: Moment, cells: Differences, statistics: Statistics | None = None
+) -> ValuesView:
+    """One array's difference as the grid of values draws it.
+
+    ``statistics`` are those of all of it, where they have been worked out before.
+    """
     array, unseen = cells.array, cells.unseen
     heads = array.shape[0] if array.ndim == 3 else 0
     positions, columns = array.shape[-2:]
@@ -194,7 +199,7 @@ def build_differences(found: Comparison, moment: Moment, cells: Differences) -> 
     column = chosen[1] if chosen is not None and chosen[1] < columns else 0
     label = f"{found.left.name} − {found.right.name} · {cells.name}"
     bare = ValuesView(label, "", array=array, heads=heads, scores=unseen)
-    statistics = bare.whole_statistics()
+    statistics = bare.whole_statistics() if statistics is None else statistics
     return ValuesView(
         title=f"Difference · {cells.name}",
         hint=_hint(statistics),

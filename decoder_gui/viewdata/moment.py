@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import cast
 
 from decoder_gui.debugger.choosing import pick
 from decoder_gui.debugger.cursor import Cursor
@@ -191,6 +193,12 @@ def build_moment(
         ),
         token_log_probabilities=run.log_probabilities,
         faults=run.faults,
-        pieces=model.tokenizer.pieces(run.trace.token_ids),
+        pieces=_pieces(cast(Hashable, model.tokenizer), run.trace.token_ids),
         sampling_refusal=refusal,
     )
+
+
+@lru_cache(maxsize=2)
+def _pieces(tokenizer: Hashable, token_ids: tuple[int, ...]) -> tuple[Piece, ...]:
+    """The pieces of a run, made once: most moments are of the same tokens as the one before."""
+    return tuple(cast(Tokenizer, tokenizer).pieces(token_ids))

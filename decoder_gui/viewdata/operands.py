@@ -95,6 +95,7 @@ class Sum:
     contributions: Doubles
     make: Callable[[int], tuple[Operand, ...]] = field(repr=False)
     joined: str = "×"
+    _found: dict[int, NDArray[np.intp]] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return self.contributions.size
@@ -105,23 +106,40 @@ class Sum:
         return float(self.contributions.sum())
 
     @cached_property
-    def order(self) -> NDArray[np.intp]:
-        """Indices of the terms by falling size, one that is not a number first of all; (terms,)."""
-        sizes = np.abs(self.contributions)
-        return np.argsort(-np.where(np.isnan(sizes), np.inf, sizes), kind="stable")
+    def _sizes(self) -> Doubles:
+        """How large each term is; one that is not a number is larger than any."""
+        sizes: Doubles = np.abs(self.contributions)
+        return np.where(np.isnan(sizes), np.inf, sizes) if np.isnan(self.total) else sizes
+
+    def _largest(self, count: int) -> NDArray[np.intp]:
+        """Indices of the ``count`` largest terms by falling size, the lower index among equals."""
+        if count not in self._found:
+            self._found[count] = self._find(count)
+        return self._found[count]
+
+    def _find(self, count: int) -> NDArray[np.intp]:
+        sizes = self._sizes
+        if count >= sizes.size:
+            return np.argsort(-sizes, kind="stable")
+        # Of a vocabulary nobody looks at more than a few: sorting all of it would be slow.
+        edge = np.partition(sizes, sizes.size - count)[sizes.size - count]
+        candidates = np.flatnonzero(sizes >= edge)
+        return candidates[np.argsort(-sizes[candidates], kind="stable")][:count]
 
     def term(self, index: int) -> Term:
         """The term of an index, with its operands."""
         return Term(index, float(self.contributions[index]), self.make(index))
 
-    def largest(self, count: int, start: int = 0) -> tuple[Term, ...]:
-        """``count`` terms by falling size, after the first ``start`` of them."""
-        return tuple(self.term(int(i)) for i in self.order[start : start + count])
+    def largest(self, count: int) -> tuple[Term, ...]:
+        """The ``count`` largest terms by falling size."""
+        return tuple(self.term(int(i)) for i in self._largest(count)) if count else ()
 
     def rest(self, shown: int) -> tuple[int, float]:
         """How many terms there are beyond the ``shown`` largest, and what they add."""
-        left = self.order[shown:]
-        return left.size, float(self.contributions[left].sum())
+        left = self.contributions.copy()
+        if shown:
+            left[self._largest(shown)] = 0.0
+        return max(0, left.size - shown), float(left.sum())
 
 
 def short_name(array: str) -> str:

@@ -290,8 +290,8 @@ def build_two_settings(moment: Moment | None, other: SamplingConfig) -> TwoSetti
         Figure("Shared mass", format_percent(found.shared_mass), "Σ min(pA, pB)"),
         Figure("Mass of A inside B", format_percent(found.first_inside)),
         Figure("Mass of B inside A", format_percent(found.second_inside)),
-        _divergence("KL(A ‖ B)", found.forward, "A", "B"),
-        _divergence("KL(B ‖ A)", found.backward, "B", "A"),
+        _divergence("KL(A, B)", found.forward, "A", "B"),
+        _divergence("KL(B, A)", found.backward, "B", "A"),
     )
     texts = [token_text(moment, token) for token in landings]
     return TwoSettings(
@@ -309,7 +309,7 @@ def _divergence(label: str, value: float, one: str, other: str) -> Figure:
     if math.isinf(value):
         note = f"{one} can draw what {other} never does"
         return Figure(label, "infinite", note, below=True)
-    return Figure(label, f"{format_value(value)} nats")
+    return Figure(label, f"{format_value(value)} nats", f"Σ p{one} ln(p{one} / p{other})")
 
 
 def _named(moment: Moment, ids: list[int]) -> str:
@@ -326,7 +326,6 @@ def _named(moment: Moment, ids: list[int]) -> str:
 CONTINUATION_COLUMNS = (
     Column("#", number=True),
     Column("continuation", code=True, stretch=True),
-    Column("tokens", number=True),
     Column("log-likelihood", number=True, tip="Sum of the raw log-probabilities, nats"),
     Column("per token", number=True, tip="The same divided by the number of tokens, nats"),
 )
@@ -346,7 +345,6 @@ def continuation_table(moment: Moment, rows: tuple[Continuation, ...]) -> Table:
             (
                 Cell(str(row.row + 1), tone=Tone.MUTED),
                 Cell(_one_line(decode(list(row.token_ids))), strong=at == best),
-                Cell(format_count(len(row.token_ids)), tone=Tone.MUTED),
                 Cell(format_value(row.total, 2), share=(row.total - worst) / span * 0.94 + 0.06),
                 Cell(format_value(row.per_token, 3), tone=Tone.MUTED),
             )
@@ -355,29 +353,18 @@ def continuation_table(moment: Moment, rows: tuple[Continuation, ...]) -> Table:
     )
 
 
-def timing_figures(timing: Timing) -> tuple[Figure, ...]:
+def timing_words(timing: Timing) -> str:
     """What the batch bought, against one row alone."""
     if not timing.passes:
-        return (Figure("Passes", "0", "the first token needs none: its logits were there"),)
+        return "No pass was needed: the logits of the first token were there."
+    each = f"{format_value(timing.batch_token)} ms per token"
     if timing.batch == 1:
-        words = "this model runs one sequence at a time: nothing is bought"
-        return (
-            Figure("Tokens per weight read", "1", words, below=True),
-            Figure("Time per token", f"{format_value(timing.batch_token)} ms"),
-        )
+        return f"1 token per weight read: this model runs one sequence at a time. {each}."
+    passes = f"{plural(timing.passes, 'pass', 'passes')} of {format_value(timing.batch_pass)} ms"
     return (
-        Figure(
-            "Tokens per weight read",
-            format_value(timing.tokens_per_weight_read, 0),
-            f"{plural(timing.passes, 'pass', 'passes')} of {timing.batch} rows",
-        ),
-        Figure(
-            "Time per token",
-            f"{format_value(timing.batch_token)} ms",
-            f"{format_value(timing.batch_pass)} ms a pass",
-        ),
-        Figure("One row alone", f"{format_value(timing.single_pass)} ms", "batch of 1"),
-        Figure("Tokens per second", f"{format_value(timing.gain, 1)} ×", "against one row alone"),
+        f"{format_value(timing.tokens_per_weight_read, 0)} tokens per weight read · {passes} · "
+        f"{each}, one row alone {format_value(timing.single_pass)} ms · "
+        f"{format_value(timing.gain, 1)} × the tokens per second"
     )
 
 

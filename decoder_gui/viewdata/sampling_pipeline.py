@@ -25,10 +25,10 @@ from model.sampling import (
 )
 
 ROWS = 40  # candidates listed; never changes what is drawn
-TIES = {
-    "lower id": "Equal logits at the edge: the lower ids stay.",
-    "all": "Equal logits at the edge: all that tie with the k-th stay.",
-}
+TITLES = {"raw": "Raw", "repetition_penalty": "Repetition"}  # short enough for a column
+LOWER_ID = "Ties at the edge: the lower id stays."
+ALL_STAY = "Ties at the edge: all that tie with the k-th stay."
+NO_TIES = "Ties have equal shares: none is parted at the edge."
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class StageColumn:
         edge: which token was the last to stay and which the first to go, and why, in words.
         tie: what becomes of equal tokens at its edge, where that matters.
         movable: whether it can be put at another place.
+        plain: whether the setting alone says all that there is to say.
     """
 
     name: str
@@ -54,6 +55,7 @@ class StageColumn:
     edge: str
     tie: str = ""
     movable: bool = True
+    plain: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class PipelineRow:
     landing: bool
     occurred: bool  # the repetition penalty counts it
     found: bool  # the search box found it
+    fate: str  # whether it stays, or where it falls and why, in a sentence
     spoken: str
 
 
@@ -165,7 +168,7 @@ def _column(moment: Moment, shown: Distribution, before: Stage | None, stage: St
     value = None if name == "raw" else float(getattr(shown.config, name))
     return StageColumn(
         name=name,
-        title="Raw" if name == "raw" else STAGE_WORDS[name].capitalize(),
+        title=TITLES.get(name, STAGE_WORDS.get(name, name).capitalize()),
         value=value,
         on=name == "raw" or is_on(shown.config, name),
         kept=stage.kept_count,
@@ -173,17 +176,19 @@ def _column(moment: Moment, shown: Distribution, before: Stage | None, stage: St
         edge=_edge(moment, shown, before, stage),
         tie=_tie(shown, before, stage),
         movable=name != "raw" and not shown.config.deterministic,
+        plain=stage.name == "temperature"
+        and (before is None or before.kept_count == stage.kept_count),
     )
 
 
 def _unused(config: SamplingConfig, name: str, kept: int) -> StageColumn:
     return StageColumn(
         name=name,
-        title=STAGE_WORDS[name].capitalize(),
+        title=TITLES.get(name, STAGE_WORDS[name].capitalize()),
         value=float(getattr(config, name)),
         on=False,
         kept=kept,
-        kept_text="not used",
+        kept_text="unused",
         edge="Temperature 0 takes the highest logit: this stage has no say.",
         movable=False,
     )
@@ -202,18 +207,18 @@ def _edge(moment: Moment, shown: Distribution, before: Stage | None, stage: Stag
     if stage.name == "repetition_penalty":
         return _penalty_words(shown.config, stage)
     if stage.name == "temperature":
-        words = f"Logits are divided by {shown.config.temperature:g}."
+        words = f"logits / {shown.config.temperature:g}."
         return words + (f" {plural(dropped, 'token')} round to 0." if dropped else "")
     return _cut_words(moment, before, stage, dropped)
 
 
 def _cut_words(moment: Moment, before: Stage, stage: Stage, dropped: int) -> str:
     if not dropped:
-        return f"{_limit(stage)} All {format_count(stage.kept_count)} stay."
+        return f"{_limit(stage)}. All {format_count(stage.kept_count)} stay."
     last, first_out = stage.ranking.order[stage.kept_count - 1 : stage.kept_count + 1].tolist()
     return (
-        f"{_limit(stage)} The last to stay is {token_text(moment, last)} "
-        f"({_at_edge(before, stage, stage.kept_count - 1)}), the first out "
+        f"{_limit(stage)}. Last to stay {token_text(moment, last)} "
+        f"({_at_edge(before, stage, stage.kept_count - 1)}), first to go "
         f"{token_text(moment, first_out)} ({_at_edge(before, stage, stage.kept_count)})."
     )
 
@@ -224,7 +229,7 @@ def _penalty_words(config: SamplingConfig, stage: Stage) -> str:
         return "No token has occurred yet."
     way = "less" if config.repetition_penalty > 1 else "more"
     return (
-        f"{plural(count, 'token')} that occurred are {way} likely: positive logits / "
+        f"{plural(count, 'token')} that occurred (↺) become {way} likely: positive logits / "
         f"{config.repetition_penalty:g}, others × {config.repetition_penalty:g}."
     )
 
@@ -232,10 +237,10 @@ def _penalty_words(config: SamplingConfig, stage: Stage) -> str:
 def _limit(stage: Stage) -> str:
     config = stage.config
     if stage.name == "top_k":
-        return f"At most {config.top_k} stay."
+        return f"at most {config.top_k}"
     if stage.name == "top_p":
-        return f"The shortest run that reaches {config.top_p:g} stays."
-    return f"At least {config.min_p:g} of the most likely stays."
+        return f"the shortest run that reaches {config.top_p:g}"
+    return f"at least {config.min_p:g} of the most likely"
 
 
 def _at_edge(before: Stage, stage: Stage, at: int) -> str:
@@ -254,10 +259,10 @@ def _tie(shown: Distribution, before: Stage | None, stage: Stage) -> str:
     if before is None or stage.name not in ("top_k", "top_p", "min_p", "greedy"):
         return ""
     if stage.name == "min_p":
-        return "Equal logits have equal shares: none is parted at the edge."
+        return NO_TIES
     if stage.name == "top_k" and shown.config.order == "hugging-face":
-        return TIES["all"]
-    return TIES["lower id"]
+        return ALL_STAY
+    return LOWER_ID
 
 
 # ---- rows
@@ -292,7 +297,7 @@ def _row(moment: Moment, shown: Distribution, token: int, found: bool) -> Pipeli
             StageCell(probability, format_percent(probability) if holds else word, holds, fell)
         )
     if shown.config.deterministic:
-        cells += [cells[-1]] * 3
+        cells += [replace(cells[-1], fell=False)] * 3
     rank = int(shown.ranking.places[token]) + 1
     text = token_text(moment, token)
     landing = moment.landing is not None and moment.landing.token_id == token
@@ -308,7 +313,37 @@ def _row(moment: Moment, shown: Distribution, token: int, found: bool) -> Pipeli
         spoken.append("the held draw lands here")
     if occurred:
         spoken.append("has occurred")
-    return PipelineRow(token, text, rank, tuple(cells), landing, occurred, found, "; ".join(spoken))
+    fate = f"{text}, token {token}, rank {format_count(rank)}: {_fate(shown, token)}"
+    return PipelineRow(
+        token, text, rank, tuple(cells), landing, occurred, found, fate, "; ".join(spoken)
+    )
+
+
+def _fate(shown: Distribution, token: int) -> str:
+    """Whether a token stays to the end, or which stage cuts it and why."""
+    before: Stage | None = None
+    for stage in shown.stages:
+        if not stage.holds(token):
+            return _fall(shown, before, stage, int(stage.ranking.places[token]))
+        before = stage
+    last = shown.stages[-1]
+    probability = float(last.ranked[last.ranking.places[token]])
+    return f"stays to the end, and is drawn with {format_percent(probability)}."
+
+
+def _fall(shown: Distribution, before: Stage | None, stage: Stage, at: int) -> str:
+    if before is None:
+        return "its logit is -infinity; it is masked."
+    if stage.name == "greedy":
+        return "temperature 0 takes the highest logit, and this is another."
+    if stage.name == "top_k":
+        return f"falls at top-k: number {at + 1} of those left, and k is {shown.config.top_k}."
+    if stage.name == "top_p":
+        reached = _at_edge(before, stage, stage.kept_count - 1)
+        return f"falls at top-p: those before it reach {shown.config.top_p:g} ({reached})."
+    if stage.name == "min_p":
+        return f"falls at min-p: {_at_edge(before, stage, at)} is below {shown.config.min_p:g}."
+    return "falls at the temperature: its probability rounds to 0."
 
 
 def _outside(rows: Sequence[PipelineRow], shown: Distribution) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.viewdata.branch_lines import BranchLine
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_positions, plural
 from model.operations import Operation
@@ -38,6 +39,8 @@ class TimelineView:
         end_text: what the place at the end says: ``+ decode`` or why there is nothing more.
         end_reason: the same in a sentence, empty where decoding can go on.
         names: the operations' labels with their block, e.g. ``Softmax, block 2``.
+        lines: the branches that are not in hand.
+        branch: the name of the one in hand, empty where it is the only one.
     """
 
     blocks: tuple[Block, ...] = ()
@@ -48,6 +51,8 @@ class TimelineView:
     end_text: str = ""
     end_reason: str = ""
     names: tuple[str, ...] = ()
+    lines: tuple[BranchLine, ...] = ()
+    branch: str = ""
 
     def fraction(self, cursor: Cursor) -> float:
         """How much of a step is done once an event is computed, in (0, 1]."""
@@ -76,9 +81,13 @@ def operation_name(operation: Operation) -> str:
 
 
 def build_timeline(
-    moment: Moment, breakpoints: Iterable[Cursor] = (), exhausted: str = ""
+    moment: Moment,
+    breakpoints: Iterable[Cursor] = (),
+    exhausted: str = "",
+    lines: tuple[BranchLine, ...] = (),
+    branch: str = "",
 ) -> TimelineView:
-    """The timeline of a moment.
+    """The timeline of a moment, beside the branches that are not in hand.
 
     ``breakpoints`` that lie on events not recorded are left out. ``exhausted`` says in words that
     the cache is full or that this is a recording, and is empty otherwise.
@@ -99,6 +108,8 @@ def build_timeline(
         end_text=_end(moment, exhausted) if blocks else "",
         end_reason=exhausted,
         names=tuple(operation_name(operation) for operation in trace.operations),
+        lines=lines,
+        branch=branch,
     )
 
 

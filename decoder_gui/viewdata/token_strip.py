@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import is_
 
@@ -89,6 +89,7 @@ class TokenStripView:
         step_positions: all positions of the step in hand, first and one past the last.
         numbers_to: positions below it have their log-probability at the cursor, if it is known.
         pending: the position that the next token will have; None where there is none.
+        made_of: what the cells were made of; as long as it is the same, so are they.
     """
 
     cells: tuple[TokenCell, ...] = ()
@@ -97,6 +98,7 @@ class TokenStripView:
     step_positions: tuple[int, int] = (0, 0)
     numbers_to: int = 0
     pending: int | None = None
+    made_of: tuple[object, ...] = field(default=(), compare=False, repr=False)
 
     def shown_log_probability(self, position: int) -> str:
         """What stands under a token at the cursor: empty while it is not computed."""
@@ -109,9 +111,10 @@ EMPTY = TokenStripView()
 def build_token_strip(moment: Moment, before: TokenStripView = EMPTY) -> TokenStripView:
     """The strip of a moment; cells of ``before`` that did not change are used again."""
     step, trace, cursor = moment.step, moment.trace, moment.cursor
-    cells = _cells(moment, before.cells)
+    made_of = (moment.pieces, moment.token_log_probabilities, trace.steps, moment.choices)
+    cells = before.cells if made_of == before.made_of else _cells(moment, before.cells)
     if step is None or cursor is None:
-        return TokenStripView(cells=cells)
+        return TokenStripView(cells=cells, made_of=made_of)
     query = moment.selection.query
     in_hand = query if query is not None and step.first <= query < step.last else step.last - 1
     # A decoded token has its log-probability from the step before; those of a prompt come out
@@ -124,6 +127,7 @@ def build_token_strip(moment: Moment, before: TokenStripView = EMPTY) -> TokenSt
         step_positions=(step.first, step.last),
         numbers_to=step.last if computed else step.first,
         pending=trace.positions if trace.positions < moment.capacity else None,
+        made_of=made_of,
     )
 
 

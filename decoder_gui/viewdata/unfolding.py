@@ -72,7 +72,7 @@ def _term(moment: Moment, total: Sum, term: Term, digits: int) -> Entry:
             parts.append(Part(joined))
         parts.append(_part(moment, operand, digits))
     if total.joined:  # a term that is its own contribution is not said twice
-        equals = " = " if total.joined == "×" else f" → {total.joined} "
+        equals = " = " if total.joined == "×" else " → "
         parts.append(Part(f"{equals}{format_value(term.contribution, digits)}"))
     return tuple(parts)
 

@@ -42,6 +42,7 @@ class ArithmeticView(QScrollArea):
         self.note.setAccessibleName("Recomputed and recorded")
         for part in (self.trail, self.operands, self.note):
             part.hide()
+        self.setAccessibleName("Arithmetic")
         self.setWidget(self._content)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)

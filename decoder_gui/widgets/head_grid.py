@@ -110,13 +110,15 @@ class HeadGrid(QWidget):
             self.setAccessibleDescription(
                 f"{view.layers} layers of {view.heads} heads; shown: {shown}"
             )
-            fresh = True
+            changed += [view.layer] if before is None else [view.layer, before.layer]
+            self.update(self._strip())
         if fresh:
             self.update()
-        else:
-            for layer in changed:
-                row = self._grid.thumbnail(layer, 0)
-                self.update(0, row.top(), self.width(), row.height())
+            return
+        reach = self._style.px(3)  # of the outline around the chosen one
+        for layer in changed:
+            row = self._grid.thumbnail(layer, 0).adjusted(0, -reach, 0, reach)
+            self.update(0, row.top(), self.width(), row.height())
 
     def _picture(self, view: AttentionView) -> QImage:
         """All thumbnails in one image, looked up once; masked cells are transparent.

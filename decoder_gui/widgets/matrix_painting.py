@@ -204,6 +204,8 @@ class OverlayPainter:
             painter.drawText(geometry.rect(query, key), Qt.AlignmentFlag.AlignCenter, text)
 
     def _leaks(self, painter: QPainter, view: AttentionView, geometry: MatrixGeometry) -> None:
+        if not len(view.leak_cells):
+            return
         painter.setPen(self._bad)
         painter.setBrush(Qt.BrushStyle.NoBrush)
         if geometry.cell < self._style.px(GAP_FROM):
@@ -225,6 +227,8 @@ class OverlayPainter:
 
     def _broken(self, painter: QPainter, view: AttentionView, geometry: MatrixGeometry) -> None:
         """A cross through each weight that is NaN or infinite; the cell itself has no colour."""
+        if not view.broken[view.layer, view.head] and view.layer not in view.unfinished:
+            return
         queries, keys = geometry.visible_queries(), geometry.visible_keys()
         part = view.weights[queries.start : queries.stop, keys.start : keys.stop]
         found = np.argwhere(~np.isfinite(part))

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.timeline import EMPTY, TimelineView
+from decoder_gui.widgets.timeline_branches import AT_ONCE, BranchScene, lines_height
 from decoder_gui.widgets.timeline_layout import (
     END_WIDTH,
     GAP,
@@ -29,7 +30,7 @@ from decoder_gui.widgets.timeline_layout import (
     TimelineLayout,
     arrange,
 )
-from decoder_gui.widgets.timeline_scene import BLOCK_TOP, HEIGHT, TimelineScene
+from decoder_gui.widgets.timeline_scene import BLOCK_HEIGHT, BLOCK_TOP, HEIGHT, TimelineScene
 
 DRAG_INTERVAL = 16  # ms between two journeys while dragging
 
@@ -44,11 +45,13 @@ class Timeline(QWidget):
         seek_requested(step, operation): travel to an event; while dragging at most every 16 ms.
         breakpoint_toggled(step, operation): set or clear a breakpoint.
         decode_requested(): decode one more token.
+        branch_chosen(int): enter another branch.
     """
 
     seek_requested = Signal(int, int)
     breakpoint_toggled = Signal(int, int)
     decode_requested = Signal()
+    branch_chosen = Signal(int)
 
     def __init__(self, style: Style, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -57,6 +60,8 @@ class Timeline(QWidget):
         self._layout = TimelineLayout()
         self._offset = 0.0
         self._hover: Cursor | None = None
+        self._first_line = 0  # of the branches in sight
+        self._hover_line: int | None = None
         self._dragging = False
         self._wanted: Cursor | None = None
         self._throttle = QTimer(self)
@@ -74,12 +79,17 @@ class Timeline(QWidget):
     def set_view(self, view: TimelineView, style: Style) -> None:
         """Show a moment; the playhead is brought into sight when it moved."""
         moved = view.cursor != self._view.cursor
-        same = view.blocks == self._view.blocks and style == self._style
+        same = (
+            view.blocks == self._view.blocks
+            and view.lines == self._view.lines
+            and style == self._style
+        )
         if view == self._view and style == self._style:
             return
-        restyled = style != self._style
+        restyled = style != self._style or len(view.lines) != len(self._view.lines)
         before, offset = self._view, self._offset
         self._view, self._style = view, style
+        self._first_line = max(0, min(self._first_line, len(view.lines) - AT_ONCE))
         if not same or bool(view.end_text) != (self._layout.end.width > 0):
             self._arrange()
         if restyled:
@@ -110,17 +120,36 @@ class Timeline(QWidget):
         """Where everything is at present."""
         return TimelineScene(self._view, self._layout, self._style, self._offset)
 
+    @property
+    def branch_scene(self) -> BranchScene:
+        """Where the other branches are at present."""
+        px = self._style.px
+        return BranchScene(
+            self._view.lines,
+            self._layout.lines,
+            self._style,
+            self.width(),
+            self._offset,
+            self._first_line,
+            float(px(HEIGHT)),
+            float(px(BLOCK_TOP + BLOCK_HEIGHT)),
+        )
+
     def sizeHint(self) -> QSize:
-        return QSize(self._style.px(600), self._style.px(HEIGHT))
+        return QSize(self._style.px(600), self._height())
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(self._style.px(200), self._style.px(HEIGHT))
+        return QSize(self._style.px(200), self._height())
+
+    def _height(self) -> int:
+        return self._style.px(HEIGHT + lines_height(len(self._view.lines)))
 
     # ---- arrangement
 
     def _arrange(self) -> None:
+        view = self._view
         self._layout = arrange(
-            self._view.blocks, self.width(), self._style, end=bool(self._view.end_text)
+            view.blocks, self.width(), self._style, end=bool(view.end_text), lines=view.lines
         )
         self._scroll_to(self._offset)
 
@@ -148,6 +177,12 @@ class Timeline(QWidget):
         self.setAccessibleDescription(
             f"{view.describe(view.cursor)}. {len(view.blocks)} steps recorded, "
             f"{len(view.breakpoints)} breakpoints."
+            + (
+                f" In {view.branch}; {len(view.lines)} other branches: "
+                + ", ".join(line.name for line in view.lines)
+                if view.lines
+                else ""
+            )
         )
 
     # ---- painting
@@ -164,6 +199,8 @@ class Timeline(QWidget):
                 "Nothing has been computed yet. Prefill runs the prompt.",
             )
         else:
+            if self._view.lines:
+                self.branch_scene.paint(painter, self._hover_line)
             self.scene.paint(painter, self._hover, event.rect())
         if self.hasFocus():
             painter.setPen(QPen(self._style.colour("outline"), 2))
@@ -188,6 +225,11 @@ class Timeline(QWidget):
         if event.button() is not Qt.MouseButton.LeftButton or not self._view.blocks:
             return
         x, y = event.position().x(), event.position().y()
+        if y >= self._style.px(HEIGHT):
+            line = self.branch_scene.line_at(y)
+            if line is not None:
+                self.branch_chosen.emit(self._view.lines[line].branch)
+            return
         if self._layout.end.width and self.scene.end_box().contains(event.position()):
             if self._view.can_decode:
                 self.decode_requested.emit()
@@ -212,7 +254,11 @@ class Timeline(QWidget):
             self._hover = hover
             self.update()
         on_end = self._layout.end.width and self.scene.end_box().contains(event.position())
-        hand = hover is not None or (on_end and self._view.can_decode)
+        line = self.branch_scene.line_at(y)
+        if line != self._hover_line:
+            self._hover_line = line
+            self.update()
+        hand = hover is not None or line is not None or (on_end and self._view.can_decode)
         self.setCursor(Qt.CursorShape.PointingHandCursor if hand else Qt.CursorShape.ArrowCursor)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
@@ -222,8 +268,8 @@ class Timeline(QWidget):
             self._send()
 
     def leaveEvent(self, event: QEvent) -> None:
-        if self._hover is not None:
-            self._hover = None
+        if self._hover is not None or self._hover_line is not None:
+            self._hover = self._hover_line = None
             self.update()
 
     def _travel(self, x: float) -> None:
@@ -239,8 +285,18 @@ class Timeline(QWidget):
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         delta = event.angleDelta()
+        if event.position().y() >= self._style.px(HEIGHT) and delta.y():
+            self._scroll_lines(-1 if delta.y() > 0 else 1)
+            event.accept()
+            return
         self._scroll_to(self._offset - (delta.x() or delta.y()) * 0.5)
         event.accept()
+
+    def _scroll_lines(self, by: int) -> None:
+        first = max(0, min(self._first_line + by, len(self._view.lines) - AT_ONCE))
+        if first != self._first_line:
+            self._first_line = first
+            self.update()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         if not self._view.blocks:
@@ -275,8 +331,9 @@ class Timeline(QWidget):
 
     def tooltip_at(self, point: QPointF) -> str:
         """What pointing at a place says."""
-        if not self._view.blocks:
-            return ""
+        line = self.branch_scene.line_at(point.y())
+        if line is not None or not self._view.blocks:
+            return "" if line is None else self._view.lines[line].words
         if self._layout.end.width and self.scene.end_box().contains(point):
             return self._view.end_reason or "Decode one more token: the one the draw falls on"
         if self._in_strip(point.y()):

@@ -81,6 +81,21 @@ def read_header(path: Path) -> StoredTensors:
             ) from None
 
 
+def read_metadata(path: Path) -> Mapping[str, str]:
+    """The texts that a header holds besides its tensors, once :func:`read_header` found it sound.
+
+    Raises:
+        CheckpointError: the file has changed since.
+    """
+    import safetensors
+
+    try:
+        with safetensors.safe_open(str(path), framework="numpy") as file:
+            return file.metadata() or {}
+    except safetensors.SafetensorError as error:
+        raise CheckpointError(f"{path}: the header cannot be read ({error})") from None
+
+
 def read_tensor(tensor: StoredTensor) -> Floats:
     """One tensor as a new float32 array; its type must be among :data:`DTYPES`."""
     size = tensor.end - tensor.begin

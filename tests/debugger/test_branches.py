@@ -483,7 +483,7 @@ def test_the_budget_counts_what_branches_share_once(
         for step, name, array in branch.run.trace.held():
             distinct[id(array)] = array.nbytes
             assert own[id(array)] == array.nbytes, (step, name)
-    both = sum(desk.tree.nbytes(branch.id) for branch in desk.tree)
+    both = sum(desk.tree.own_bytes().values())
     prefill = sum(
         a.nbytes for a in {id(a): a for step, _, a in desk.trace.held() if step == 0}.values()
     )
@@ -573,6 +573,26 @@ def test_undo_and_redo_are_inverses(actions: list[tuple[str, int]]) -> None:
     while (earlier := history.undo(shape)) is not None:
         shape = earlier
     assert shape == LIMBS
+
+
+def test_what_branches_share_follows_from_where_they_grew(
+    stories: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = Desk(stories, monkeypatch)
+    desk.prefill(5)
+    first = [step.first for step in desk.trace.steps]
+    desk.decode(7, after=1)
+    desk.decode(8)
+    desk.decode(9)
+    desk.decode(10, after=3)
+    desk.switch(0)
+    desk.decode(11, after=0)
+    tree = desk.tree
+    assert tree.shared(0, 1) == tree.shared(1, 0) == first[2]
+    assert tree.shared(1, 2) == first[4]
+    assert tree.shared(0, 2) == first[2]
+    assert tree.shared(2, 3) == tree.shared(0, 3) == first[1]
+    assert tree.shared(2, 2) == tree[2].positions
 
 
 def test_the_shared_beginning_of_two_texts() -> None:

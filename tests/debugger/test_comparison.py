@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoder_gui.arguments import sample_prompt
+from decoder_gui.debugger.against import Against, FullPass, Line, OtherBranch, lockstep
 from decoder_gui.debugger.choosing import generate
 from decoder_gui.debugger.comparison import NothingToCompare, compare, comparing
 from decoder_gui.debugger.comparison_words import headline
@@ -33,7 +34,7 @@ from decoder_gui.debugger.session import Session
 from model.ablation import Patch, ZeroHead
 from model.checkpoints import LoadedModel
 from model.engine import Array
-from model.errors import ShapeMismatch
+from model.errors import NoWeights, ShapeMismatch
 from model.faults import fault_names
 from model.random_model import random_decoder
 from model.sampling import SamplingConfig
@@ -445,14 +446,65 @@ def test_blocks_left_out_for_the_budget_are_recomputed_and_compared() -> None:
     assert run.trace.array(1, "blocks.1.mlp.pre") is None  # looked at, and let go
 
 
+def lockstepped(session: Session, line: Line, against: Against, other: Line | None) -> Comparison:
+    steps = lockstep(session, line, SAMPLING, against, other=other)
+    while True:
+        try:
+            item = next(steps)
+        except StopIteration as end:
+            found: Comparison = end.value
+            return found
+        assert item.text
+        assert item.fraction is None or 0 <= item.fraction <= 1
+
+
+@pytest.mark.parametrize("budget", [1, 10**9])
+def test_a_branch_is_compared_as_recorded_or_run_again(budget: int) -> None:
+    loaded = random_loaded()
+    session, run = record(loaded, IDS[:6], IDS[6:], budget=budget)
+    zeroed = (ZeroHead(1, 0, first=8),)
+    broken = replace(loaded, engine=loaded.engine.with_edits(zeroed))
+    _, branch = record(broken, IDS[:6], IDS[6:], budget=budget)
+    line = Line("main", run.trace, run.trace.steps)
+    other = Line("branch 1", branch.trace, branch.trace.steps, zeroed)
+    found = lockstepped(session, line, OtherBranch(1), other)
+    assert found.right.name == "branch 1"
+    assert named(found) == "blocks.1.attn.z"
+    assert found.first is not None
+    assert found.first.position == 8
+    empty = replace(other, trace=Trace(run.trace.operations, run.trace.shape))
+    assert named(lockstepped(session, line, OtherBranch(1), empty)) == "blocks.1.attn.z"
+    with pytest.raises(NoWeights, match="no such branch"):
+        lockstepped(session, line, OtherBranch(1), None)
+    # The full pass is edited as the branch is, so that only its cache is on trial.
+    edited_session, edited_run = record(broken, IDS[:6], IDS[6:], budget=budget)
+    plain_line = Line("edited", edited_run.trace, edited_run.trace.steps)
+    assert lockstepped(edited_session, plain_line, FullPass(), None).agrees
+
+
+def test_nothing_is_recomputed_from_rows_that_a_fault_has_overwritten() -> None:
+    loaded = random_loaded()
+    faults = frozenset({"stale-cache"})
+    session, run = record(loaded, IDS[:6], IDS[6:], faults=faults, budget=1)
+    line = Line("main", run.trace, run.trace.steps, faults=faults)
+    found = lockstepped(session, line, FullPass(), None)
+    assert not found.agrees
+    assert found.first is not None
+    scores = next(r for r in found.results if r.operation.name == "blocks.0.attn.scores")
+    assert scores.compared  # of the newest step, whose rows are still there
+    assert scores.worst is not None
+    assert scores.worst.step == len(run.trace.steps) - 1
+
+
 def test_it_can_be_left_between_two_operations() -> None:
     steps = comparing(sound("tiny"), sound("tiny"))
-    seen = [next(steps) for _ in range(3)]
-    assert [item.label for item in seen] == [
-        op.label for op in sound("tiny").recording.operations[:3]
-    ]
+    seen = list(steps)
+    assert {item.label for item in seen} == {op.label for op in sound("tiny").recording.operations}
     assert [item.fraction for item in seen] == sorted(item.fraction for item in seen)
-    steps.close()
+    assert 0 <= seen[0].fraction < seen[-1].fraction <= 1
+    left = comparing(sound("tiny"), sound("tiny"))
+    next(left)
+    left.close()
 
 
 def test_other_sizes_are_refused_by_name() -> None:

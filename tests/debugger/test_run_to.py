@@ -35,6 +35,7 @@ from decoder_gui.debugger.run_to import (
 )
 from decoder_gui.debugger.scene import Elsewhere, Scene
 from decoder_gui.debugger.session import Session, StepEnded
+from model.errors import NoWeights
 from model.sampling import SamplingConfig
 from model.trace import Phase
 from tests.debugger.recorded import random_loaded, record
@@ -188,6 +189,32 @@ def test_nothing_to_sample_ends_a_run() -> None:
     halt = drive(session, judge_of(run, RowSum(), session=session), last(run.trace), 5)
     assert halt.decoded == 0
     assert "there is nothing to sample after step 0: " in halt.words
+
+
+def test_a_recording_ends_a_run_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    session, lean = record(random_loaded(), PROMPT, budget=0)
+
+    def refused(*_: object, **__: object) -> None:
+        raise NoWeights
+
+    monkeypatch.setattr(session, "decode", refused)
+    monkeypatch.setattr(session, "replay", refused)
+    halt = drive(session, judge_of(lean, RowSum(), session=session), Cursor(0, 0), 5)
+    assert halt.cursor == last(lean.trace)
+    assert halt.words == (
+        "No breakpoint was reached, and a capture holds no weights: nothing further can be "
+        "computed. 2 events could not be examined: blocks.0.attn.pattern of step 0 was not kept "
+        "and cannot be recomputed."
+    )
+
+
+def test_many_verdicts_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_to, "VERDICTS_HELD", 5)
+    _, run = record(random_loaded(), PROMPT, DECODED, faults=frozenset({"nan-weight"}))
+    pre = run.trace.operation_index("blocks.1.mlp.pre")
+    forth = travels(run, (NotFinite(), OnLayer(1)), Cursor(0, 0), 1)
+    assert [c for c in forth if c.operation == pre] == [Cursor(step, pre) for step in range(5)]
+    assert len(forth) == 10
 
 
 def test_a_run_can_be_left_between_any_two_updates() -> None:

@@ -128,6 +128,8 @@ def test_changing_the_sampling_draws_nothing_and_stepping_on_begins_a_branch(
         assert moment.landing is not None
         if moment.landing.token_id != old.steps[2].token_ids[0]:
             break
+    assert moment is not None
+    assert moment.landing is not None
     landing = moment.landing.token_id
     settle(context)
     assert context.trace is old

@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from decoder_gui.commands import stops as stops_module
 from decoder_gui.context import AppContext
+from decoder_gui.debugger import run_to
 from decoder_gui.debugger.cursor import Cursor, first, last
 from decoder_gui.debugger.rules import Side, all_rules
 from decoder_gui.debugger.rules.attention import AboveDiagonal, RowSum
@@ -20,6 +21,7 @@ from decoder_gui.debugger.rules.cache import CacheShare
 from decoder_gui.debugger.rules.places import AtEvent, OnOperation, OnPosition, OnStep
 from decoder_gui.debugger.rules.sampling import Entropy
 from decoder_gui.debugger.rules.values import CellBeyond, CellCrosses, NotFinite
+from decoder_gui.debugger.session import Session
 from decoder_gui.debugger.spots import Spot
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.find.breakpoints import BreakpointsPanel
@@ -126,6 +128,7 @@ def test_the_one_that_stopped_is_marked_and_the_reason_stands_above(
     context.stops.add(NotFinite())
     context.go_first()
     panel.run_button.click()
+    settle(context)
     assert context.trace is not None
     assert context.cursor == Cursor(0, context.trace.operation_index("blocks.1.attn.pattern"))
     assert panel.reason.text() == (
@@ -134,7 +137,9 @@ def test_the_one_that_stopped_is_marked_and_the_reason_stands_above(
     )
     assert [row[0].startswith("▶") for row in panel.shown_rows()] == [True, False]
     panel.run_button.click()
+    settle(context)
     panel.back_button.click()
+    settle(context)
     assert context.cursor.step == 0
 
 
@@ -318,6 +323,7 @@ def test_a_cell_of_values_asks_for_a_value(stories_context: AppContext, qtbot: Q
     assert item.rule == CellCrosses(spot, round(level, 6))
     context.go_first()
     context.run()
+    settle(context)
     assert context.cursor is not None
     step = context.cursor.step
     assert (others[step] < level) != (others[step - 1] < level)
@@ -390,8 +396,10 @@ def test_running_past_the_end_decodes_on_to_a_stop(stories_context: AppContext) 
     assert context.stops.halt.decoded == 4
     assert not context.stops.running
     context.run(-1)
+    settle(context)
     assert context.cursor == first(context.trace)
     context.run()
+    settle(context)
     assert context.cursor == Cursor(recorded + 3, 0)
 
 
@@ -455,8 +463,8 @@ def test_a_long_search_goes_on_in_the_worker_and_ends_at_the_same_place(
     context.stops.add(OnPosition(14))
     (context.go_first if direction > 0 else context.go_last)()
     context.run(direction)
+    settle(context)
     found = context.cursor
-    assert not context.stops.running
     monkeypatch.setattr(stops_module, "SLICE", 0.0)
     (context.go_first if direction > 0 else context.go_last)()
     context.run(direction)
@@ -466,6 +474,55 @@ def test_a_long_search_goes_on_in_the_worker_and_ends_at_the_same_place(
     assert context.cursor == found
     assert context.stops.halt is not None
     assert context.stops.halt.reasons
+
+
+def test_what_was_not_kept_is_recomputed_by_the_worker(
+    make_context: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = make_context("stories", STORY, tokens=3)
+    kept = Session.__init__.__kwdefaults__
+    monkeypatch.setattr(Session.__init__, "__kwdefaults__", {**kept, "budget": 0})
+    lean = make_context("stories", STORY, tokens=3)
+    assert lean.trace is not None
+    assert lean.trace.array(1, "blocks.2.mlp.post") is None
+    spot = Spot("blocks.2.mlp.post", index=5)
+    for context in (whole, lean):
+        assert context.trace is not None
+        assert whole.trace is not None
+        values = [float(whole.trace.array(s, spot.array)[0, -1, 5]) for s in range(3)]
+        context.stops.add(CellBeyond(spot, Side.ABOVE, sorted(values)[1]))
+        context.go_last()
+        context.run(-1)
+        settle(context)
+    assert whole.stops.halt is not None
+    assert whole.stops.halt.reasons
+    assert lean.stops.halt == whole.stops.halt
+    assert lean.cursor == whole.cursor
+
+
+def test_a_run_on_its_way_says_how_far_it_is(
+    stories_context: AppContext, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = stories_context
+    panel = BreakpointsPanel(context)
+    qtbot.addWidget(panel)
+    panel.show()
+    qtbot.waitExposed(panel)
+    monkeypatch.setattr(stops_module, "SLICE", 0.0)
+    monkeypatch.setattr(run_to, "PACE", 0.0)
+    said: list[str] = []
+    context.changed.connect(lambda _: said.append(panel.reason.text()))
+    context.go_first()
+    context.stops.add(OnStep(9))
+    context.run()
+    assert panel.reason.text() == "Running."
+    assert panel.run_button.text() == "Cancel"
+    assert not panel.back_button.isEnabled()
+    settle(context)
+    assert "Running: step 3." in said
+    assert "Running: 2 tokens decoded." in said
+    assert panel.reason.text().startswith("Stopped at step 9, embed: ")
+    assert panel.run_button.text() == "Run ▶"
 
 
 def test_a_step_interrupts_a_search_in_the_worker(
@@ -549,12 +606,15 @@ def test_a_condition_is_set_and_reached_by_keys_alone(qtbot: QtBot, window: Main
     qtbot.keyClick(field, Key.Key_Return)
     assert [item.rule for item in context.stops.items] == [OnOperation("blocks.2.*pattern")]
     qtbot.keyClick(window, Key.Key_F5)
+    settle(context)
     assert context.trace is not None
     at = context.trace.operation_index("blocks.2.attn.pattern")
     assert context.cursor == Cursor(0, at)
     qtbot.keyClick(window, Key.Key_F5)
+    settle(context)
     assert context.cursor == Cursor(1, at)
     qtbot.keyClick(window, Key.Key_F5, Qt.KeyboardModifier.ShiftModifier)
+    settle(context)
     assert context.cursor == Cursor(0, at)
     panel = window.workspace.panels["breakpoints"]
     assert isinstance(panel, BreakpointsPanel)

@@ -321,16 +321,21 @@ def test_run_goes_to_breakpoints_in_both_directions(stories_context: AppContext)
     visited = []
     for _ in range(2):
         context.run()
+        settle(context)
         visited.append(context.cursor)
     assert visited == marks
     context.run()
+    settle(context)
     assert context.at_end
     context.run(-1)
+    settle(context)
     assert context.cursor == marks[1]
     context.toggle_breakpoint()
     assert context.breakpoints == {marks[0]}
     context.run(-1)
+    settle(context)
     context.run(-1)
+    settle(context)
     assert context.cursor == first(context.trace)
 
 

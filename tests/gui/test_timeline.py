@@ -125,6 +125,7 @@ def test_a_click_above_the_blocks_toggles_a_breakpoint(panel: TimelinePanel) -> 
     assert timeline.tooltip_at(QPointF(x, 3)).startswith("Breakpoint: ")
     context.go_first()
     panel.transport.run.click()
+    settle(context)
     assert context.cursor == mark
     press(panel, timeline.scene.event_x(mark) + 2, 3)  # near enough to the dot
     assert context.breakpoints == frozenset()

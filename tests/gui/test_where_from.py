@@ -202,6 +202,22 @@ def test_a_fault_is_an_alarm_exactly_where_it_is(qtbot: QtBot, stories_context: 
         assert "✓" in panel.arithmetic.operands.shown_text()
 
 
+def test_an_edited_activation_is_an_alarm_that_names_the_edit(
+    qtbot: QtBot, stories_context: AppContext
+) -> None:
+    stories_context.branches.zero_head(1, 2, 0)
+    settle(stories_context)
+    panel = shown(qtbot, stories_context)
+    problem = panel.arithmetic.problem
+    go(panel, 2, "blocks.1.attn.z", head=2)
+    assert view_of(panel).value(view_of(panel).row, 0) == 0.0
+    assert "did something else than its formula says" in problem.text()
+    assert "This branch is edited: zeroed head 1.2 from position " in problem.text()
+    for operation, head in (("blocks.1.attn.z", 1), ("blocks.1.attn.out", 2), ("logits", 2)):
+        go(panel, 2, operation, head=head)
+        assert not problem.isVisibleTo(panel)
+
+
 def test_two_panels_show_the_same_number(qtbot: QtBot, panel: ValuesPanel) -> None:
     other = shown(qtbot, panel.context)
     go(panel, 3, "blocks.0.attn.z")

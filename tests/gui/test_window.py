@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +11,6 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication, QMenu, QPlainTextEdit, QPushButton
 from pytestqt.qtbot import QtBot
 
-from decoder_gui.arguments import parse
 from decoder_gui.cli import main
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Granularity, first
@@ -281,6 +278,7 @@ def test_breakpoints_by_key(qtbot: QtBot, window: MainWindow) -> None:
     mark = context.cursor
     press(qtbot, window, Key.Key_Home)
     press(qtbot, window, Key.Key_F5)
+    settle(context)
     assert context.cursor == mark
 
 
@@ -390,7 +388,7 @@ def test_an_unforeseen_exception_is_text_to_copy_and_the_session_is_saved(
     qtbot: QtBot, window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "decoder_gui.rescue.QStandardPaths.writableLocation", lambda place: str(tmp_path)
+        "decoder_gui.session_keeping.QStandardPaths.writableLocation", lambda place: str(tmp_path)
     )
     context = context_of(window)
     assert window.workspace is not None
@@ -401,9 +399,9 @@ def test_an_unforeseen_exception_is_text_to_copy_and_the_session_is_saved(
     assert dialog.isVisible()
     (body,) = dialog.findChildren(QPlainTextEdit)
     assert body.toPlainText() == "Traceback: something"
-    saved = json.loads((tmp_path / "rescued-session.json").read_text())
-    assert saved["prompt_ids"] + saved["continuation_ids"] == list(context.trace.token_ids)
-    assert parse(shlex.split(saved["reopen"])[1:]).run is not None
+    saved = read(tmp_path / "rescued.session.json")
+    ids = [token for step in saved.branches[0].steps for token in step.token_ids]
+    assert ids == list(context.trace.token_ids)
     dialog.close()
     here = context.cursor
     press(qtbot, window, Key.Key_Left)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.lens import NoReadout, lens_top
 from decoder_gui.debugger.rules.core import NO, Rule, Verdict, found, rule
-from decoder_gui.debugger.scene import NotKept, Scene
+from decoder_gui.debugger.scene import Scene
 
 
 @rule(
@@ -26,8 +25,8 @@ class TopChanges(Rule):
         layer = operation.layer
         if not layer or not operation.name.endswith(".resid_post"):
             return NO
-        before = _top(scene, here.step, f"blocks.{layer - 1}.resid_post")
-        after = _top(scene, here.step, operation.name)
+        before = scene.top_candidate(here.step, f"blocks.{layer - 1}.resid_post")
+        after = scene.top_candidate(here.step, operation.name)
         if before is None or after is None or before == after:
             return NO
         return found(
@@ -35,15 +34,3 @@ class TopChanges(Rule):
             f"“{scene.name(after)}” after block {layer} and was “{scene.name(before)}” after "
             f"block {layer - 1}"
         )
-
-
-def _top(scene: Scene, step: int, name: str) -> int | None:
-    """The most likely token of the newest position; None where there is none."""
-    residual = scene.array(step, name)
-    if residual is None:
-        return None
-    try:
-        token = int(lens_top(scene.weights, residual[-1:])[0])
-    except NoReadout as reason:
-        raise NotKept(str(reason)) from reason
-    return token if token >= 0 else None

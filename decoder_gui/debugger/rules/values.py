@@ -37,10 +37,10 @@ class NotFinite(Rule):
     """The first operation with a value that is not finite, in every step anew."""
 
     def verdict(self, scene: Scene, here: Cursor) -> Verdict:
-        arrays, step = tuple(scene.outputs(here)), scene.step(here)
-        if not arrays:
+        step = scene.step(here)
+        if not scene.operation(here).outputs:
             return SILENT
-        for name, array in arrays:
+        for name, array in scene.outputs(here):
             if np.isfinite(array).all():
                 continue
             operation = scene.operation(here)

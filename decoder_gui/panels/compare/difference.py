@@ -11,7 +11,7 @@ from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.view import View
 from decoder_gui.viewdata.comparison import build_differences, shown_array
 from decoder_gui.viewdata.numbers import format_exact, format_value
-from decoder_gui.viewdata.values import ValuesView, limit_of
+from decoder_gui.viewdata.values import Statistics, ValuesView, limit_of
 from decoder_gui.widgets.value_controls import NumberStepper, ScaleLegend
 from decoder_gui.widgets.value_grid import ValueGrid
 
@@ -38,6 +38,7 @@ class DifferencePanel(Panel):
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
         self.view: ValuesView | None = None
+        self._known: tuple[object, Statistics | None] = (None, None)  # cells, and of all of them
         self.words = QLabel()
         self.words.setWordWrap(True)
         self.words.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -111,7 +112,10 @@ class DifferencePanel(Panel):
         cells = comparison.want_cells(name, here.index, position)
         if cells is None:
             return None, WORKING if comparison.subtracting else NOT_BOTH
-        return build_differences(found, moment, cells), ""
+        of_before = self._known[1] if self._known[0] is cells else None
+        view = build_differences(found, moment, cells, of_before)
+        self._known = (cells, view.statistics)
+        return view, ""
 
     def _both(self, view: ValuesView) -> str:
         """The cell in hand in words, with both numbers and their difference."""

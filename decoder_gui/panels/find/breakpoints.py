@@ -142,7 +142,7 @@ class BreakpointsPanel(Panel):
             for row in (self._editing, self._running, self._limiting):
                 row.setSpacing(style.px(6))
         halt = stops.halt
-        self.reason.setText("Running…" if stops.running else "" if halt is None else halt.words)
+        self.reason.setText(stops.progress or ("" if halt is None else halt.words))
         self.reason.setVisible(bool(self.reason.text()))
         self.empty.setVisible(not stops.items.items)
         self.list.setVisible(bool(stops.items.items))

@@ -1,0 +1,230 @@
+"""The sampler as a pipeline: stages to switch, set and reorder, over what each leaves."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QFileDialog,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from decoder_gui.change import Change
+from decoder_gui.context import AppContext
+from decoder_gui.panels.base import Panel, Place, register
+from decoder_gui.theme.style import Face
+from decoder_gui.view import View
+from decoder_gui.viewdata.sampling_controls import Setting, stage_settings
+from decoder_gui.viewdata.sampling_pipeline import OrderChoice, Pipeline, build_pipeline
+from decoder_gui.widgets.stage_pipeline import StagePipeline
+from model.errors import DecoderError
+
+LOOK_FOR = "Find a token: its text or its id"
+
+
+@register
+class PipelinePanel(Panel):
+    """Every stage a column, every candidate a row, the edges and ties in words."""
+
+    panel_id = "sampling-pipeline"
+    title = "Sampler pipeline"
+    views = (View.SAMPLING,)
+    place = Place.CENTRE
+    row_height = 480
+    wants = (
+        Change.TRACE
+        | Change.CURSOR
+        | Change.SAMPLING
+        | Change.CHECKS
+        | Change.MODEL
+        | Change.STYLE
+        | Change.LAB
+    )
+
+    def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
+        super().__init__(context, parent)
+        self._settings: dict[str, Setting] = {}
+        self._vocabulary = 0
+        self._refused = ""
+        self._facts: tuple[object, ...] | None = None
+        self.orders: dict[str, QPushButton] = {}
+        self._group = QButtonGroup(self)
+        self._order_row = QHBoxLayout()
+        self._order_row.setSpacing(0)
+        self.rule = _words()
+        self.pipeline = StagePipeline()
+        self.stages = _words()
+        self.row = _words("")
+        self.found = _words()
+        self.empty = _words()
+        self.empty.hide()
+        self.search = QLineEdit()
+        self.search.setPlaceholderText(LOOK_FOR)
+        self.search.setAccessibleName(LOOK_FOR)
+        self.search.setClearButtonEnabled(True)
+        self.export = QPushButton("CSV…")
+        self.export.setToolTip("Writes every token of the vocabulary, at every stage, to a file.")
+        self._lay_out()
+        lab = context.sampler_lab
+        self.pipeline.toggled.connect(lab.toggle)
+        self.pipeline.changed.connect(lab.set_stage)
+        self.pipeline.refused.connect(self._on_refused)
+        self.pipeline.moved.connect(lab.move)
+        self.pipeline.placed.connect(lab.place)
+        self.pipeline.table.pointed.connect(lambda _: self._say_row())
+        self.pipeline.table.entered.connect(self._on_entered)
+        self.search.textChanged.connect(lambda _: self.redraw(Change.SAMPLING))
+        self.export.clicked.connect(self._on_export)
+
+    def _lay_out(self) -> None:
+        below = QHBoxLayout()
+        below.addWidget(self.search, 2)
+        below.addWidget(self.found, 3)
+        below.addWidget(self.export)
+        self._whole = QWidget()
+        column = QVBoxLayout(self._whole)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addLayout(self._order_row)
+        column.addWidget(self.rule)
+        column.addWidget(self.pipeline, 1)
+        for widget in (self.row, self.stages):
+            column.addWidget(widget)
+        column.addLayout(below)
+        self._column = column
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(self.empty)
+        outer.addWidget(self._whole, 1)
+
+    @property
+    def view(self) -> Pipeline:
+        """What is shown."""
+        return self.pipeline.view
+
+    def redraw(self, changes: Change) -> None:
+        if changes & Change.STYLE:
+            self._restyle()
+        facts = (*self.context.sampler_lab.facts(), self.search.text())
+        if facts == self._facts and not changes & Change.STYLE:
+            return  # most steps of the cursor change nothing here
+        self._facts = facts
+        moment = self.context.moment
+        view = build_pipeline(moment, self.search.text())
+        if moment is None or view.refusal:
+            self.empty.setText(self.empty_words if moment is None else view.refusal)
+            self.set_caption(self.title)
+        else:
+            if moment.model.shape.vocabulary != self._vocabulary:
+                self._vocabulary = moment.model.shape.vocabulary
+                self._settings = stage_settings(self._vocabulary)
+            self.set_caption(self.title, view.summary)
+            self._show_orders(view.orders)
+            self.pipeline.set_view(view, self._settings)
+            _say(self.rule, view.rule)
+            _say(self.stages, _stage_words(view))
+            self._say_found()
+            self._say_row()
+        shown = not view.refusal
+        if self._whole.isHidden() is shown:
+            self._whole.setVisible(shown)
+            self.empty.setVisible(not shown)
+
+    def _restyle(self) -> None:
+        style = self.context.style
+        self.pipeline.set_style(style)
+        for label in (self.rule, self.stages, self.found):
+            label.setFont(style.font(Face.SMALL))
+        self.row.setFont(style.font(Face.BODY))
+        self._column.setSpacing(style.px(6))
+
+    def _show_orders(self, choices: tuple[OrderChoice, ...]) -> None:
+        names = [choice.name for choice in choices]
+        if names != list(self.orders):
+            self._rebuild_orders(names)
+        for choice in choices:
+            button = self.orders[choice.name]
+            if button.text() != choice.text:
+                button.setText(choice.text)
+                button.setAccessibleName(
+                    f"Order {choice.title}: {choice.kept} kept, lands on {choice.lands_on}"
+                )
+            button.setToolTip(choice.tip)
+            if button.isChecked() is not choice.current:
+                button.setChecked(choice.current)
+
+    def _rebuild_orders(self, names: list[str]) -> None:
+        for button in self.orders.values():
+            self._group.removeButton(button)
+            button.hide()
+            button.deleteLater()
+        while self._order_row.count():
+            self._order_row.takeAt(0)
+        self.orders = {}
+        for at, name in enumerate(names):
+            button = QPushButton()
+            button.setProperty("kind", "segment")
+            end = "first" if not at else "last" if at == len(names) - 1 else ""
+            button.setProperty("end", end)
+            button.setCheckable(True)
+            button.clicked.connect(partial(self.context.sampler_lab.set_order, name))
+            self._group.addButton(button)
+            self._order_row.addWidget(button)
+            self.orders[name] = button
+        self._order_row.addStretch(1)
+
+    def _say_row(self) -> None:
+        table = self.pipeline.table
+        _say(self.row, f"{table.rows[table.current].fate}" if table.rows else "")
+
+    def _say_found(self) -> None:
+        lines = (self._refused or self.view.search, self.view.outside)
+        _say(self.found, "\n".join(filter(None, lines)))
+
+    def _on_refused(self, words: str) -> None:
+        self._refused = words
+        self._say_found()
+
+    def _on_entered(self, token: int) -> None:
+        self.context.take(token)
+
+    def _on_export(self) -> None:
+        path, _ = QFileDialog.getSaveFileName(
+            self, "Write the distribution", "distribution.csv", "CSV (*.csv)"
+        )
+        if path:
+            try:
+                self.context.sampler_lab.export(Path(path))
+            except DecoderError as refusal:
+                self.context.notice.emit(str(refusal))
+
+
+def _stage_words(view: Pipeline) -> str:
+    """The edge and the tie rule of every stage that is on, one a line."""
+    lines = [
+        f"{column.title}: {column.edge} {column.tie}".rstrip()
+        for column in view.columns
+        if column.on and column.name != "raw" and not column.plain
+    ]
+    return "\n".join(lines) or "No stage is on: the raw distribution is drawn from."
+
+
+def _words(kind: str = "muted") -> QLabel:
+    label = QLabel()
+    label.setWordWrap(True)
+    if kind:
+        label.setProperty("kind", kind)
+    return label
+
+
+def _say(label: QLabel, words: str) -> None:
+    if label.text() != words:
+        label.setText(words)
+    if label.isHidden() is bool(words):
+        label.setVisible(bool(words))

@@ -1,0 +1,116 @@
+"""The branches as a table: where each grows, what it changes, what it says and what it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from decoder_gui.debugger.branches import Branch, Tree
+from decoder_gui.viewdata.numbers import format_value, plural
+from decoder_gui.viewdata.tables import Cell, Column, Row, Table, Tone
+from model.ablation import describe
+from model.byte_counts import format_bytes
+from model.tokenizers import Tokenizer
+
+COLUMNS = (
+    Column("Branch"),
+    Column("What is different", stretch=True),
+    Column("Steps", number=True, tip="Steps in all"),
+    Column(
+        "Log-likelihood",
+        number=True,
+        tip="Sum over its tokens of their log-probabilities given all before them, in nats",
+    ),
+    Column(
+        "Bytes",
+        number=True,
+        tip="Recorded arrays that no other branch holds, and keys and values kept beside the cache",
+    ),
+)
+BEGINNING = "the run that all began with"
+AGAIN = "run again when entered"
+
+
+@dataclass(frozen=True)
+class BranchesView:
+    """The table, and for each row the branch's number and all about it in a few lines."""
+
+    table: Table = field(default_factory=Table)
+    ids: tuple[int, ...] = ()
+    details: tuple[str, ...] = ()
+    hint: str = ""
+
+
+def log_likelihood(branch: Branch) -> tuple[float, int]:
+    """The sum of the known log-probabilities of a branch's tokens, in nats, and their number."""
+    known = [value for value in branch.run.log_probabilities if value is not None]
+    return math.fsum(known), len(known)
+
+
+def build_branches(
+    tree: Tree, tokenizer: Tokenizer | None, kept: Mapping[int, int]
+) -> BranchesView:
+    """All branches of a tree, in the order in which they were begun.
+
+    Args:
+        tree: the branches.
+        tokenizer: of the model in hand; None before there is one.
+        kept: per branch, bytes of keys and values copied out of the cache.
+    """
+    if tokenizer is None or not any(branch.steps for branch in tree):
+        return BranchesView()
+    own = tree.own_bytes()
+    rows: list[Row] = []
+    details: list[str] = []
+    marked = None
+    for index, branch in enumerate(tree):
+        taken = own[branch.id] + kept.get(branch.id, 0)
+        if branch.id == tree.active:
+            marked = index
+        rows.append(_row(branch, branch.id == tree.active, taken))
+        details.append(_details(branch, tree, tokenizer, own[branch.id], kept.get(branch.id, 0)))
+    return BranchesView(
+        Table(COLUMNS, tuple(rows), marked),
+        tuple(branch.id for branch in tree),
+        tuple(details),
+        plural(len(tree), "branch", "branches"),
+    )
+
+
+def _row(branch: Branch, active: bool, taken: int) -> Row:
+    total, count = log_likelihood(branch)
+    likelihood = Cell("—", AGAIN, Tone.MUTED)
+    if not branch.planned:
+        likelihood = Cell(format_value(total, 2), f"{total!r} nats over {plural(count, 'token')}")
+    changed = branch.reason or BEGINNING
+    tone = Tone.PLAIN if branch.reason else Tone.MUTED
+    return (
+        Cell(f"▶ {branch.name}" if active else branch.name, branch.name, strong=active),
+        Cell(f"{changed}; {AGAIN}" if branch.planned else changed, tone=tone),
+        Cell(str(len(branch.steps))),
+        likelihood,
+        Cell(format_bytes(taken), f"{taken:,} bytes"),
+    )
+
+
+def _details(branch: Branch, tree: Tree, tokenizer: Tokenizer, own: int, kept: int) -> str:
+    lines = [tokenizer.decode(list(branch.token_ids))]
+    if branch.limb.parent is not None:
+        parent = tree[branch.limb.parent].name
+        lines.append(f"Shares positions before {branch.limb.position} with {parent}.")
+    if branch.edits:
+        lines.append(f"Its engine is edited: {describe(branch.edits)}.")
+    if branch.planned:
+        lines.append("It was freed, or faults or the context changed: entering it runs it again.")
+    else:
+        total, count = log_likelihood(branch)
+        mean = f", {format_value(total / count, 3)} a token" if count else ""
+        lines.append(
+            f"Log-likelihood {format_value(total, 3)} nats over {plural(count, 'token')}{mean}."
+        )
+        lines.append(
+            f"{format_bytes(own)} of recorded arrays are its own; {format_bytes(kept)} of keys and "
+            "values are kept beside the cache."
+        )
+    return "\n".join(lines)
