@@ -10,20 +10,15 @@ from decoder_gui.debugger.session import Session, StepBegan, StepEnded, Update, 
 from model.ablation import Edit
 from model.captured_engine import CapturedEngine
 from model.checkpoints import LoadedModel
+from model.checkpoints.captures import sampling_of
 from model.checks.core import as_batch
 from model.engine import Array
 from model.errors import NoWeights
 from model.trace import Checkpoint, Event, Phase, Step
 
-OWN_DRAWS = "no draws were recorded, so the numbers held for choosing tokens are this program's own"
-
 
 class CapturedSession(Session):
-    """Plays the steps of a capture; whatever would compute something is refused in words.
-
-    Attributes:
-        draws_recorded: whether each step but the last has the number that chose its token.
-    """
+    """Plays the steps of a capture; whatever would compute something is refused in words."""
 
     def __init__(
         self,
@@ -35,13 +30,11 @@ class CapturedSession(Session):
     ) -> None:
         if faults:
             raise NoWeights("no fault can be switched on in it")
-        super().__init__(loaded, capacity=capacity, seed=seed)
         assert isinstance(loaded.engine, CapturedEngine)
         self.capture = loaded.engine.capture
-
-    @property
-    def draws_recorded(self) -> bool:
-        return all(step.draw is not None for step in self.capture.steps[:-1])
+        settings = sampling_of(self.capture)
+        recorded = None if settings is None else settings.seed
+        super().__init__(loaded, capacity=capacity, seed=seed if recorded is None else recorded)
 
     def play(self) -> Iterator[Update]:
         """All recorded steps, from the first."""

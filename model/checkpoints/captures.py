@@ -34,7 +34,7 @@ def open_capture(place: Path) -> Opening:
     capture = read(place)
     try:
         engine = CapturedEngine(capture)
-        sampling_of(capture)
+        settings = sampling_of(capture)
     except ShapeMismatch as problem:
         raise CheckpointError(f"{place}: {problem}") from None
     family = capture.blueprint.get("family")
@@ -45,7 +45,17 @@ def open_capture(place: Path) -> Opening:
         engine=engine,
         tokenizer=CapturedTokenizer(capture, engine.shape.vocabulary),
         path=place,
-        warnings=capture.remarks,
+        warnings=(*capture.remarks, *_about_draws(capture, settings)),
+    )
+
+
+def _about_draws(capture: Capture, settings: SamplingConfig | None) -> tuple[str, ...]:
+    if len(capture.steps) < 2 or (settings is not None and settings.deterministic):
+        return ()
+    if any(step.draw is not None for step in capture.steps):
+        return ()
+    return (
+        "no draws were recorded, so the numbers held for choosing tokens are this program's own",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -354,3 +355,51 @@ def test_writing_a_run_that_is_stopped_leaves_no_file(tmp_path: Path) -> None:
     next(writing)
     writing.close()  # type: ignore[attr-defined]
     assert not list(tmp_path.iterdir())
+
+
+LENS = """\
+logits, cache = model.run_with_cache(tokens)
+capture_forward("run.safetensors", tokens[0], dict(cache) | {"logits": logits},
+                token_texts=model.to_str_tokens(tokens), num_heads=model.cfg.n_heads)
+"""
+"""What the README shows for TransformerLens, word for word."""
+
+
+class Lens:
+    """What those lines use of a HookedTransformer."""
+
+    class cfg:  # noqa: N801
+        n_heads = 4
+
+    def run_with_cache(self, tokens: Array) -> tuple[Array, dict[str, Array]]:
+        cache = transformer_lens_cache(gated=False)
+        return cache.pop("logits"), cache
+
+    def to_str_tokens(self, tokens: Array) -> list[str]:
+        return [f" t{token}" for token in tokens[0]]
+
+
+def test_the_lines_for_transformer_lens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = {"model": Lens(), "tokens": np.array([IDS]), "capture_forward": capture_forward}
+    exec(compile(LENS, "README.md", "exec"), names)
+    capture = read_capture(tmp_path / "run.safetensors")
+    assert capture.token_ids == IDS
+    assert capture.pieces == tuple(f" t{token}" for token in IDS)
+    assert set(TRANSFORMER_LENS.values()) == set(capture.steps[0].arrays)
+    assert capture.steps[0].arrays["blocks.0.attn.q"].shape == (1, 4, 5, 3)
+
+
+def test_the_readme_has_these_lines() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert re.sub(r"(?m)^(?=.)", "    ", LENS) in readme or "run_with_cache" not in readme
+
+
+def test_draws_that_were_not_recorded_are_told_of(tmp_path: Path) -> None:
+    path, array = tmp_path / "run.safetensors", {"embed": np.zeros((1, 1, 2))}
+    for draw, told in ((None, True), (0.5, False)):
+        with CaptureWriter(path) as writer:
+            writer.step([1], array, draw=draw)
+            writer.step([2], array)
+        warnings = open_checkpoint(path).warnings
+        assert any("no draws were recorded" in words for words in warnings) is told
