@@ -170,6 +170,12 @@ class TraceMemory:
                 self._make_room(room)
             return id(block) in self._blocks
 
+    def expect(self, count: int) -> None:
+        """Make room for that many bytes before they are computed, so that theirs are used again."""
+        with self._lock:
+            self._bury()
+            self._make_room(max(0, self.budget - self._fixed - count))
+
     def touch(self, block: Block) -> None:
         """Count a block as the one looked at last."""
         with self._lock:

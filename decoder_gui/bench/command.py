@@ -20,18 +20,11 @@ from decoder_gui.bench.engine import EngineFigures, measure_engine
 from decoder_gui.bench.processes import measured
 from decoder_gui.bench.rounds import Progress, median, median_ratio, percentile
 from decoder_gui.bench.sampler import measure_sampler
-from decoder_gui.debugger.library import open_model
-from model.blueprint import Blueprint
+from decoder_gui.bench.shapes import RANDOM, loaded_of
 from model.decoder import Decoder
-from model.random_model import (
-    gpt2_small_shape,
-    llama_blueprint,
-    random_decoder,
-    smollm2_shape,
-)
-from model.shape import ModelShape
 
 POSITIONS = 512  # of context in use, where the model has as many
+LONG_SESSIONS = ((1000, 24), (512, 512))  # tokens of the prompt, and decoded
 MOVES = 240  # of the cursor in a round, forward and back
 # Rounds where nothing else is said; a figure that takes longer gets fewer.
 DECODES, PREFILLS, SAMPLERS, STARTS, WINDOWS = 21, 5, 7, 7, 3
@@ -52,6 +45,8 @@ _UNITS = {
     "prefill_ms": ("a prefill, nothing recorded", "ms"),
     "prefill_over_products": ("prefill over its products", "×"),
     "record_over_products": ("prefill with everything recorded, over its products", "×"),
+    "session_1024_extra_mb": ("peak of a 1,024-token session above weights and cache", "MB"),
+    "replay_block_ms": ("a look into a block that gave way, half of it recomputed", "ms"),
     "sampler_rank_ms": ("validating and sorting the logits, once per token", "ms"),
     "sampler_redraw_ms": ("one slider tick: distribution, candidates, words", "ms"),
     "step_to_paint_ms": ("one move of the cursor until all panels are painted", "ms"),
@@ -89,6 +84,7 @@ def measure(shape: str, rounds: int | None = None) -> dict[str, Any]:
 
     figures: dict[str, Any] = {"shape": shape}
     figures |= _engine(shape, count(DECODES), count(PREFILLS), say)
+    figures |= _memory(shape, say)
     figures |= _sampler(count(SAMPLERS), say)
     figures |= _window(count(WINDOWS), say)
     figures |= _start(count(STARTS), say)
@@ -124,7 +120,9 @@ def as_lines(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _engine(shape: str, decodes: int, prefills: int, say: Progress) -> dict[str, Any]:
-    decoder = _decoder(shape, say)
+    say(f"opening {shape}" if shape not in RANDOM else "drawing random weights")
+    decoder = loaded_of(shape).engine
+    assert isinstance(decoder, Decoder)
     found: EngineFigures = measure_engine(
         decoder,
         positions=min(POSITIONS, decoder.shape.context_length),
@@ -136,17 +134,18 @@ def _engine(shape: str, decodes: int, prefills: int, say: Progress) -> dict[str,
     return {"positions": found.positions} | {name: round(getattr(found, name), 3) for name in names}
 
 
-def _decoder(shape: str, say: Progress) -> Decoder:
-    random: dict[str, ModelShape | Blueprint] = {
-        "gpt2-small": gpt2_small_shape(),
-        "smollm2": llama_blueprint(smollm2_shape()),
-    }
-    if shape in random:
-        say("drawing random weights")
-        return random_decoder(random[shape])
-    engine = open_model(shape).engine
-    assert isinstance(engine, Decoder)
-    return engine
+def _memory(shape: str, say: Progress) -> dict[str, Any]:
+    """Long sessions, where the model has positions for them."""
+    if loaded_shape(shape).context_length < sum(LONG_SESSIONS[0]):
+        return {}
+    extra: dict[str, float] = {}
+    looks: dict[str, float] = {}
+    for prefill, decode in LONG_SESSIONS:
+        say(f"a session of {prefill} tokens and {decode} decoded, and looks into its blocks")
+        found = measured("decoder_gui.bench.memory", shape, str(prefill), str(decode))
+        extra[f"{prefill}+{decode}"] = round(found["extra_mb"], 1)
+        looks = looks or {look: median(times) for look, times in found["looks"].items()}
+    return {"session_1024_extra_mb": extra, "replay_block_ms": looks}
 
 
 def _sampler(rounds: int, say: Progress) -> dict[str, Any]:
