@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from decoder_gui.debugger.sampling_code import is_on
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.next_token import CUT_WORDS
@@ -24,6 +26,7 @@ from model.sampling import (
     order_names,
 )
 
+NAMED = 3  # tokens that an order keeps or drops are named
 ROWS = 40  # candidates listed; never changes what is drawn
 TITLES = {"raw": "Raw", "repetition_penalty": "Repetition"}  # short enough for a column
 LOWER_ID = "Ties at the edge: the lower id stays."
@@ -93,6 +96,7 @@ class OrderChoice:
     kept: int
     lands_on: str
     current: bool
+    change: str  # what it keeps and drops beside the order in force, in words
     text: str  # all of it on a button: "hugging-face 12"
     tip: str
 
@@ -105,6 +109,7 @@ class Pipeline:
     rows: tuple[PipelineRow, ...] = ()
     orders: tuple[OrderChoice, ...] = ()
     rule: str = ""
+    others: str = ""  # what each of the other orders would keep and drop
     summary: str = ""
     outside: str = ""
     search: str = ""  # what the search box found, in words
@@ -121,12 +126,13 @@ def build_pipeline(moment: Moment | None, search: str = "") -> Pipeline:
         words = moment.sampling_refusal or "the logits of this step are not computed yet"
         return Pipeline(refusal=f"{words[:1].upper()}{words[1:]}.")
     found = find_tokens(search, shown, moment.model.tokenizer)
-    rows = _rows(moment, shown, found)
+    rows, orders = _rows(moment, shown, found), _orders(moment, shown)
     return Pipeline(
         columns=_columns(moment, shown),
         rows=rows,
-        orders=_orders(moment, shown),
+        orders=orders,
         rule=_rule(moment, shown),
+        others=" · ".join(f"{each.title} {each.change}" for each in orders if not each.current),
         summary=(
             f"{format_count(shown.kept_count)} of {plural(shown.ranking.vocabulary, 'token')} kept"
             f" · entropy {format_value(shown.entropy, 2)} nats · "
@@ -372,6 +378,19 @@ def _orders(moment: Moment, shown: Distribution) -> tuple[OrderChoice, ...]:
     return tuple(_choice(moment, shown, name) for name in names)
 
 
+def _change(moment: Moment, shown: Distribution, other: Distribution) -> str:
+    """What another distribution keeps that this one does not, and the reverse, in words."""
+    parts = []
+    for word, one, two in (("also keeps", other, shown), ("drops", shown, other)):
+        apart = np.setdiff1d(one.kept, two.kept, assume_unique=True)
+        if apart.size:
+            likely = apart[np.argsort(shown.ranking.places[apart])][:NAMED].tolist()
+            names = " ".join(token_text(moment, token) for token in likely)
+            rest = f" and {plural(apart.size - NAMED, 'other')}" if apart.size > NAMED else ""
+            parts.append(f"{word} {names}{rest}")
+    return " and ".join(parts) or "keeps the same"
+
+
 def _choice(moment: Moment, shown: Distribution, name: str) -> OrderChoice:
     config = replace(moment.sampling, order=name)
     current = name == moment.sampling.order
@@ -393,6 +412,7 @@ def _choice(moment: Moment, shown: Distribution, name: str) -> OrderChoice:
         kept=found.kept_count,
         lands_on=lands,
         current=current,
+        change="" if current else _change(moment, shown, found),
         text=f"{title}  {format_count(found.kept_count)}",
         tip=(
             f"{order.rule[:1].upper()}{order.rule[1:]}. Keeps "

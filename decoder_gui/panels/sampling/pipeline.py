@@ -127,7 +127,7 @@ class PipelinePanel(Panel):
             self.set_caption(self.title, view.summary)
             self._show_orders(view.orders)
             self.pipeline.set_view(view, self._settings)
-            _say(self.rule, view.rule)
+            _say(self.rule, f"{view.rule}\nUnder the same settings {view.others}.")
             _say(self.stages, _stage_words(view))
             self._say_found()
             self._say_row()
