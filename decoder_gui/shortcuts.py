@@ -24,7 +24,7 @@ class Shortcut:
     group: str
 
 
-TRAVEL, SHOW, WINDOW = "Travel", "What is shown", "Window"
+TRAVEL, SHOW, BRANCHES, WINDOW = "Travel", "What is shown", "Branches", "Window"
 PANELS = 9
 
 SHORTCUTS: tuple[Shortcut, ...] = (
@@ -49,6 +49,12 @@ SHORTCUTS: tuple[Shortcut, ...] = (
     Shortcut("previous_head", ("[",), "Previous head", SHOW),
     Shortcut("next_layer", ("}",), "Next layer", SHOW),
     Shortcut("previous_layer", ("{",), "Previous layer", SHOW),
+    Shortcut("undo", ("Ctrl+Z",), "Undo: a branch begun, deleted or renamed", BRANCHES),
+    Shortcut("redo", ("Ctrl+Shift+Z",), "Do again what was undone", BRANCHES),
+    Shortcut("next_branch", ("Ctrl+]",), "Next branch", BRANCHES),
+    Shortcut("previous_branch", ("Ctrl+[",), "Previous branch", BRANCHES),
+    Shortcut("ablate", ("Ctrl+E",), "Zero or patch something in a new branch", BRANCHES),
+    Shortcut("edit_text", ("Ctrl+Shift+P",), "Edit the text in a new branch", BRANCHES),
     *(
         Shortcut(f"panel_{n}", (str(n),), f"Panel {n} alone, or back", SHOW)
         for n in range(1, PANELS + 1)

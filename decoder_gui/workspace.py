@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 from decoder_gui import dialogs
 from decoder_gui.arguments import sample_prompt
 from decoder_gui.arrangement import Arrangement
+from decoder_gui.branching import ask_for_edit, ask_for_text
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Granularity
@@ -174,6 +175,12 @@ class Workspace(QWidget):
             "first_difference": context.comparison.go_to_first,
             "compare_again": context.comparison.again,
             "trail_back": context.trail.back,
+            "undo": context.branches.undo,
+            "redo": context.branches.redo,
+            "next_branch": lambda: context.branches.switch_by(1),
+            "previous_branch": lambda: context.branches.switch_by(-1),
+            "ablate": lambda: ask_for_edit(self, context),
+            "edit_text": lambda: ask_for_text(self, context),
             "full_screen": self._toggle_full_screen,
             "zoom_in": lambda: context.set_scale(context.style.scale * 1.1),
             "zoom_out": lambda: context.set_scale(context.style.scale / 1.1),

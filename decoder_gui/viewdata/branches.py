@@ -18,9 +18,10 @@ COLUMNS = (
     Column("What is different", stretch=True),
     Column("Steps", number=True, tip="Steps in all"),
     Column(
-        "Log-likelihood",
+        "ln p",
         number=True,
-        tip="Sum over its tokens of their log-probabilities given all before them, in nats",
+        tip="Log-likelihood: the sum over its tokens of their log-probabilities given all before "
+        "them, in nats",
     ),
     Column(
         "Bytes",
@@ -30,6 +31,7 @@ COLUMNS = (
 )
 BEGINNING = "the run that all began with"
 AGAIN = "run again when entered"
+NAME_LENGTH, TEXT_LENGTH = 20, 160  # characters, beyond which a name or a text is cut
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,12 @@ def _row(branch: Branch, active: bool, taken: int) -> Row:
     if not branch.planned:
         likelihood = Cell(format_value(total, 2), f"{total!r} nats over {plural(count, 'token')}")
     changed = branch.reason or BEGINNING
+    name = branch.name
+    if len(name) > NAME_LENGTH:
+        name = name[: NAME_LENGTH - 1] + "…"
     tone = Tone.PLAIN if branch.reason else Tone.MUTED
     return (
-        Cell(f"▶ {branch.name}" if active else branch.name, branch.name, strong=active),
+        Cell(f"▶ {name}" if active else name, branch.name, strong=active),
         Cell(f"{changed}; {AGAIN}" if branch.planned else changed, tone=tone),
         Cell(str(len(branch.steps))),
         likelihood,
@@ -95,7 +100,8 @@ def _row(branch: Branch, active: bool, taken: int) -> Row:
 
 
 def _details(branch: Branch, tree: Tree, tokenizer: Tokenizer, own: int, kept: int) -> str:
-    lines = [tokenizer.decode(list(branch.token_ids))]
+    text = tokenizer.decode(list(branch.token_ids))
+    lines = [text if len(text) <= TEXT_LENGTH else "…" + text[-TEXT_LENGTH + 1 :]]
     if branch.limb.parent is not None:
         parent = tree[branch.limb.parent].name
         lines.append(f"Shares positions before {branch.limb.position} with {parent}.")
