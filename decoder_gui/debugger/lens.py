@@ -18,7 +18,7 @@ from model.blueprint import Norm
 from model.engine import Array
 from model.layers import NORMS
 
-SLICE_BYTES = 32 * 2**20  # logits held at a time: large enough for a product to be a fast one
+SLICE_BYTES = 16 * 2**20  # logits held at a time: enough rows for a fast product
 TOP = 5
 NO_TARGET = -1
 

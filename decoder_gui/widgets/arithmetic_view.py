@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 
@@ -42,6 +42,8 @@ class ArithmeticView(QScrollArea):
         self.note.setAccessibleName("Recomputed and recorded")
         for part in (self.trail, self.operands, self.note):
             part.hide()
+        for flow in (self.trail, self.operands):
+            flow.pointed.connect(lambda rect, flow=flow: self._bring_into_sight(flow, rect))
         self.setAccessibleName("Arithmetic")
         self.setWidget(self._content)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -72,8 +74,11 @@ class ArithmeticView(QScrollArea):
                     f'QLabel {{ font: {weight.value} {style.px(pixels)}px "{family}"; }}'
                 )
         before = self._texts()
-        self.trail.set_pieces(trail, style)
-        self.operands.set_pieces(operands, style)
+        other = "\n".join(lines) != self.lines.text()
+        self.trail.set_pieces(trail, style, anew=other)
+        self.operands.set_pieces(operands, style, anew=other)
+        if other:
+            self.verticalScrollBar().setValue(0)
         for label, text in ((self.lines, "\n".join(lines)), (self.problem, problem)):
             if text != label.text():
                 label.setText(text)
@@ -85,6 +90,11 @@ class ArithmeticView(QScrollArea):
                 if part is not self.lines:
                     part.setVisible(self._speaks(part))
             self._rearrange()
+
+    def _bring_into_sight(self, flow: LinkFlow, rect: QRect) -> None:
+        top = flow.y() + rect.top()
+        self.ensureVisible(0, top, 0, 0)
+        self.ensureVisible(0, top + rect.height(), 0, 0)
 
     def _texts(self) -> tuple[str, ...]:
         parts = (self.lines, self.problem, self.note)

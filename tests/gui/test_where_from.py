@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
@@ -151,6 +151,24 @@ def test_operands_are_followed_by_keys_alone(qtbot: QtBot, panel: ValuesPanel) -
     QTest.keyClick(panel, Qt.Key.Key_Backspace)
     assert operation_of(panel) == "blocks.1.attn.scores"
     assert (cell_of(panel).position, cell_of(panel).column) == (15, 13)
+
+
+def test_the_link_that_has_the_keyboard_is_in_sight(qtbot: QtBot, panel: ValuesPanel) -> None:
+    panel.resize(780, 120)
+    go(panel, 4, "blocks.1.mlp.out")
+    flow, view = panel.arithmetic.operands, panel.arithmetic
+    flow.setFocus()
+    qtbot.waitUntil(flow.hasFocus)
+    for key in (Qt.Key.Key_End, Qt.Key.Key_Home, Qt.Key.Key_Left):
+        QTest.keyClick(flow, key)
+        assert flow.current is not None
+        assert flow.current.link is not None
+        rect = flow.link_rect(flow.current.link).translated(flow.mapTo(view.viewport(), QPoint()))
+        assert view.viewport().rect().contains(rect.center())
+    assert view.verticalScrollBar().value() > 0
+    go(panel, 4, "blocks.1.mlp.pre")
+    assert view.verticalScrollBar().value() == 0
+    assert flow.current == flow.links()[0]
 
 
 def test_more_terms_are_listed_when_asked_for(panel: ValuesPanel) -> None:
