@@ -185,6 +185,10 @@ class AppContext(ContextTravel):
         """Say that something is different; for groups of commands."""
         self._tell(change)
 
+    def tell_what_was_heard(self) -> None:
+        """Say now what the worker has told, not after the rest of it has been heard."""
+        self._on_batch()
+
     # ---- models and prompts
 
     def open_model(self, spec: str, *, capacity: int | None = None) -> None:

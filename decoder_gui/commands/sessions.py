@@ -171,6 +171,7 @@ class Sessions(Commands):
     def _settle(self, session: SavedSession, path: Path | None) -> None:
         """What does not come from the worker."""
         context = self.context
+        context.tell_what_was_heard()  # a new model makes groups drop what they are given here
         self.path = path
         context.prompt_ids = (
             session.branches[0].steps[0].token_ids if session.branches[0].steps else ()
