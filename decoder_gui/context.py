@@ -121,19 +121,6 @@ class AppContext(ContextTravel):
         """Whether a job on the session has not ended."""
         return self._runs > 0
 
-    @property
-    def breakpoints(self) -> frozenset[Cursor]:
-        """The events that have a breakpoint of their own."""
-        return self.stops.events
-
-    def toggle_breakpoint(self, cursor: Cursor | None = None) -> None:
-        """Set or clear a breakpoint at an event, the one in hand by default."""
-        self.stops.toggle_event(cursor)
-
-    def run(self, direction: int = 1) -> None:
-        """To the nearest breakpoint in a direction; see :meth:`Stops.run`."""
-        self.stops.run(direction)
-
     def run_session(
         self,
         text: str,
