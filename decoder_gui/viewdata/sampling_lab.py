@@ -11,8 +11,8 @@ from decoder_gui.debugger.continuations import Continuation, Timing
 from decoder_gui.viewdata.kv_cache import Figure
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_count, format_percent, format_value, plural
+from decoder_gui.viewdata.order_choices import token_text
 from decoder_gui.viewdata.sampling_controls import stage_settings
-from decoder_gui.viewdata.sampling_pipeline import token_text
 from decoder_gui.viewdata.tables import Cell, Column, Row, Table, Tone
 from model.errors import DecoderError
 from model.faults import sampling_under
