@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
@@ -9,6 +11,7 @@ from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.session import Session
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.values import ValuesPanel
 from decoder_gui.viewdata.operands import Cell
@@ -234,6 +237,28 @@ def test_an_edited_activation_is_an_alarm_that_names_the_edit(
     for operation, head in (("blocks.1.attn.z", 1), ("blocks.1.attn.out", 2), ("logits", 2)):
         go(panel, 2, operation, head=head)
         assert not problem.isVisibleTo(panel)
+
+
+def test_what_was_not_kept_is_recomputed_on_the_way(
+    qtbot: QtBot, make_context: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = Session.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "budget", 0)
+    context = make_context("stories", "Once upon a time", tokens=3)
+    panel = shown(qtbot, context)
+    flow = panel.arithmetic.operands
+    go(panel, 1, "logits")
+    for operand in ("ln_final", "resid_post", "mlp.out", "mlp.post", "mlp.pre", "ln2"):
+        qtbot.waitUntil(lambda: any(flow.links()), timeout=10_000)
+        qtbot.waitUntil(lambda: context.idle, timeout=10_000)
+        followed = click(flow, operand)
+        qtbot.waitUntil(lambda: view_of(panel).derivation is not None, timeout=10_000)
+        assert_stands_on(panel, cell_of(panel), followed.text.rpartition(" ")[2])
+        worked = view_of(panel).derivation
+        assert worked is not None
+        assert worked.agrees
+    assert panel.arithmetic.trail.shown_text().count("←") == 6
 
 
 def test_two_panels_show_the_same_number(qtbot: QtBot, panel: ValuesPanel) -> None:
