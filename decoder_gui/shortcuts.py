@@ -37,6 +37,7 @@ SHORTCUTS: tuple[Shortcut, ...] = (
     Shortcut("last", ("End",), "To the last event recorded", TRAVEL),
     Shortcut("go_to", ("Ctrl+G",), "Go to a step and operation", TRAVEL),
     Shortcut("breakpoint", ("F9",), "Set or remove a breakpoint here", TRAVEL),
+    Shortcut("stop_operation", ("B",), "Stop at this operation in every step, or not", TRAVEL),
     Shortcut("stop_when", ("Ctrl+B",), "Set a breakpoint on a condition", TRAVEL),
     Shortcut("run", ("F5",), "Run to the next breakpoint", TRAVEL),
     Shortcut("run_back", ("Shift+F5",), "Run back to the breakpoint before", TRAVEL),

@@ -47,6 +47,7 @@ def ask_for_breakpoint(
             return
         if number is None:
             context.stops.add(dialog.rule)
+            context.notice.emit(f"Breakpoint set: {dialog.rule.words}. F5 runs to it.")
         else:
             context.stops.edit(number, dialog.rule)
 

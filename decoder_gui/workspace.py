@@ -175,6 +175,7 @@ class Workspace(QWidget):
             "last": context.go_last,
             "go_to": self._go_to,
             "breakpoint": context.toggle_breakpoint,
+            "stop_operation": context.stops.toggle_operation,
             "stop_when": lambda: ask_for_breakpoint(self, context),
             "watch": lambda: self._watch(row=False),
             "watch_row": lambda: self._watch(row=True),

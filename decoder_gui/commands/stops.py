@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # the rest is imported by the first run or breakpoint: no sta
     from decoder_gui.debugger.rules import Rule
     from decoder_gui.debugger.run_to import Halt, Judge
     from decoder_gui.debugger.scene import Scene
+    from model.trace import Step
 
 SLICE = 0.012  # s that a search takes in the window's thread before the worker goes on with it
 LIMIT = 256  # tokens that one run decodes at most
@@ -38,6 +39,7 @@ class Stops(Commands):
     running = False
     searched: Cursor | None = None
     limit = LIMIT
+    _halted_in: Step | None = None  # the step in which the last run ended
     _recorded = 0  # steps that were there when it began
     _model: str | None = None  # whose events have breakpoints
 
@@ -73,10 +75,12 @@ class Stops(Commands):
 
             self._toggle(AtEvent(where.step, trace.operations[where.operation].name))
 
-    def toggle_operation(self, operation: int) -> None:
-        """Set or clear a breakpoint at an operation, by its index, in every step."""
-        trace = self.context.trace
-        if trace is not None:
+    def toggle_operation(self, operation: int | None = None) -> None:
+        """Set or clear a breakpoint at an operation in every step, the one in hand by default."""
+        trace, cursor = self.context.trace, self.context.cursor
+        if operation is None and cursor is not None:
+            operation = cursor.operation
+        if trace is not None and operation is not None:
             from decoder_gui.debugger.rules.places import OnOperation
 
             self._toggle(OnOperation(trace.operations[operation].name))
@@ -163,7 +167,9 @@ class Stops(Commands):
             self._go_on(judge, start, reached)
 
     def reset(self, change: Change) -> None:
-        """A breakpoint at one event means nothing in another model."""
+        """A breakpoint at one event means nothing in another model, nor an end in another run."""
+        if change & Change.TRACE and self.halt is not None and self._step() is not self._halted_in:
+            self.halt = None
         if change & Change.MODEL and change & Change.TRACE:
             name = None if self.context.model is None else self.context.model.path
             if name != self._model:
@@ -259,6 +265,13 @@ class Stops(Commands):
         self._begin()
         self.context.run_session("Running to a breakpoint", job, where)
 
+    def _step(self) -> Step | None:
+        """The step in which the last run ended, as it is now."""
+        trace, at = self.context.trace, None if self.halt is None else self.halt.cursor
+        if trace is None or at is None or at.step >= len(trace.steps):
+            return None
+        return trace.steps[at.step]
+
     def _begin(self) -> None:
         self.halt, self.searched, self.running = None, None, True
         self._recorded = 0 if self.context.trace is None else len(self.context.trace.steps)
@@ -286,5 +299,6 @@ class Stops(Commands):
         self.halt = halt
         if halt.cursor is not None:
             self.context.seek(halt.cursor)
+        self._halted_in = self._step()
         self.context.notice.emit(halt.words)
         self.tell(Change.STOPS | Change.BUSY)
