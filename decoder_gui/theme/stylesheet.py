@@ -320,6 +320,8 @@ QAbstractItemView {{
     background: transparent; color: {p.text}; border: none; outline: none;
     alternate-background-color: {p.sunken};
     selection-background-color: {p.inverse}; selection-color: {p.inverse_text}; }}
+QListView[kind="list"] {{ border: 1px solid transparent; border-radius: {px(4)}px; }}
+QListView[kind="list"]:focus {{ border: 1px solid {p.outline}; }}
 QListView[kind="list"]::item {{ padding: {px(4)}px {px(2)}px; }}
 QHeaderView, QTableCornerButton::section {{ background: transparent; border: none; }}
 QHeaderView::section {{
