@@ -46,7 +46,10 @@ def _change(moment: Moment, shown: Distribution, other: Distribution) -> str:
     """What another distribution keeps that this one does not, and the reverse, in words."""
     parts = []
     for word, one, two in (("also keeps", other, shown), ("drops", shown, other)):
-        apart = np.setdiff1d(one.kept, two.kept, assume_unique=True)
+        if one.stages[-1].ranking is two.stages[-1].ranking:  # each keeps the first ones of it
+            apart = one.kept[two.kept_count :]
+        else:
+            apart = np.setdiff1d(one.kept, two.kept, assume_unique=True)
         if apart.size:
             likely = apart[np.argsort(shown.ranking.places[apart])][:NAMED].tolist()
             names = " ".join(token_text(moment, token) for token in likely)
