@@ -186,6 +186,7 @@ class Tree:
     def begun(self, update: BranchBegan) -> Tree:
         """The tree with a new branch, which is active."""
         run = self[update.parent].run.fork(update.steps)
+        run.edits = update.edits
         limb = Limb(update.branch, f"branch {update.branch}", update.parent, update.position)
         new = Branch(limb, update.reason, update.edits, run)
         return Tree((*self.branches, new), new.id)
@@ -197,6 +198,7 @@ class Tree:
         if update.source is not None:
             run = self[update.source].run.fork(update.steps)
             run.take_marks(branch.run)
+            run.edits = branch.edits
         entered = replace(branch, run=run, planned=())
         held = (entered if old.id == entered.id else old for old in self.branches)
         return Tree(tuple(held), entered.id)

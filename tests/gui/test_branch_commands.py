@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.branches import Branch
 from decoder_gui.debugger.cursor import Cursor, Granularity
+from decoder_gui.viewdata.token_strip import build_status
+from decoder_gui.viewdata.values import build_values
 from decoder_gui.waiting import wait_until
 from model.trace import Phase, Trace
 from tests.gui.conftest import settle as settle_with_checks
@@ -214,6 +216,20 @@ def test_an_ablated_head_is_zero_and_the_checks_are_of_the_edited_engine(
     assert logits is not None
     assert not np.array_equal(logits, before)
     assert active(context).reason == "zeroed head 2.1 from step 3"
+    chips = build_status(context.moment, context.checks, pending=False)
+    (edited,) = [chip for chip in chips if chip.text == "Edited"]
+    assert "zeroed head 2.1 from position" in edited.detail
+    assert "display" in {check.name for check in context.checks}
+    context.seek(Cursor(3, new.producer("blocks.2.attn.z")))
+    context.select(head=1)
+    assert context.moment is not None
+    values = build_values(context.moment)
+    assert values is not None
+    assert values.disagreement.endswith("This run is edited: zeroed head 2.1.")
+    context.select(head=0)
+    values = build_values(context.moment)
+    assert values is not None
+    assert not values.disagreement
     assert all(check.holds for check in context.checks)
     assert len(context.checks) > 5
     total = sum(p for p in active(context).run.log_probabilities if p is not None)

@@ -66,8 +66,8 @@ class BranchesPanel(Panel):
     views = (View.FIND,)
     place = Place.RIGHT
     order = 1
-    column_width = 400
-    row_height = 340
+    column_width = 420
+    row_height = 280
     wants = Change.BRANCHES | Change.TRACE | Change.STYLE | Change.MODEL | Change.BUSY
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
