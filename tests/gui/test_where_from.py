@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -232,8 +233,8 @@ def test_an_edited_activation_is_an_alarm_that_names_the_edit(
     problem = panel.arithmetic.problem
     go(panel, 2, "blocks.1.attn.z", head=2)
     assert view_of(panel).value(view_of(panel).row, 0) == 0.0
-    assert "did something else than its formula says" in problem.text()
-    assert "This branch is edited: zeroed head 1.2 from position " in problem.text()
+    assert "more than rounding" in problem.text()
+    assert problem.text().count("zeroed head 1.2") == 1
     for operation, head in (("blocks.1.attn.z", 1), ("blocks.1.attn.out", 2), ("logits", 2)):
         go(panel, 2, operation, head=head)
         assert not problem.isVisibleTo(panel)
@@ -259,6 +260,30 @@ def test_what_was_not_kept_is_recomputed_on_the_way(
         assert worked is not None
         assert worked.agrees
     assert panel.arithmetic.trail.shown_text().count("←") == 6
+
+
+def test_a_capture_leads_to_what_was_read(
+    qtbot: QtBot, stories_context: AppContext, tmp_path: Path
+) -> None:
+    context = stories_context
+    saved = tmp_path / "run.safetensors"
+    context.captures.save(saved)
+    settle(context)
+    context.open_model(str(saved))
+    settle(context)
+    panel = shown(qtbot, context)
+    go(panel, 2, "blocks.2.mlp.out")
+    assert "capture holds no weights" in panel.arithmetic.lines.text()
+    assert "✓" not in panel.arithmetic.operands.shown_text()
+    click(panel.arithmetic.operands, "mlp.post")
+    assert operation_of(panel) == "blocks.2.mlp.post"
+    assert "✓ within rounding" in panel.arithmetic.operands.shown_text()
+    click(panel.arithmetic.operands, "mlp.pre")
+    assert operation_of(panel) == "blocks.2.mlp.pre"
+    go(panel, 2, "blocks.2.attn.out")
+    click(panel.arithmetic.operands, "z")
+    assert_stands_on(panel, cell_of(panel), view_of(panel).text(view_of(panel).row, 0))
+    assert cell_of(panel).head == 0
 
 
 def test_two_panels_show_the_same_number(qtbot: QtBot, panel: ValuesPanel) -> None:
