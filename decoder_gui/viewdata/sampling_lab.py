@@ -274,8 +274,7 @@ def build_two_settings(moment: Moment | None, other: SamplingConfig) -> TwoSetti
     except DecoderError as problem:
         return TwoSettings(rows, refusal=f"{str(problem)[:1].upper()}{str(problem)[1:]}.")
     found = compare(first, second)
-    places = first.ranking.places
-    only = [ids[np.argsort(places[ids])] for ids in (found.only_first, found.only_second)]
+    only = [_by_rank(ids, first) for ids in (found.only_first, found.only_second)]
     landings = [
         draw(each, 0.0 if each.config.deterministic else moment.step.uniform)
         for each in (first, second)
@@ -308,6 +307,14 @@ def _divergence(label: str, value: float, one: str, other: str) -> Figure:
         note = f"{one} can draw what {other} never does"
         return Figure(label, "infinite", note, below=True)
     return Figure(label, f"{format_value(value)} nats", f"Σ p{one} ln(p{one} / p{other})")
+
+
+def _by_rank(ids: Ids, shown: Distribution) -> Ids:
+    """The same tokens, the likeliest by raw probability first, without sorting them."""
+    among = np.zeros(shown.ranking.vocabulary, bool)
+    among[ids] = True
+    order = shown.ranking.order
+    return order[among[order]]
 
 
 def _named(moment: Moment, ids: Ids) -> str:
