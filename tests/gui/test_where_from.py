@@ -306,6 +306,18 @@ def test_a_way_is_forgotten_with_the_run(panel: ValuesPanel) -> None:
     assert panel.context.cursor == here
 
 
+def test_a_way_is_forgotten_in_another_branch(panel: ValuesPanel) -> None:
+    context = panel.context
+    go(panel, 3, "logits")
+    click(panel.arithmetic.operands, "ln_final")
+    context.branches.zero_mlp(1, 0)
+    settle(context)
+    assert not context.trail.stops
+    go(panel, 3, "logits")
+    click(panel.arithmetic.operands, "ln_final")
+    assert len(context.trail.stops) == 2
+
+
 def test_alt_left_goes_back_in_the_window(qtbot: QtBot, stories_context: AppContext) -> None:
     window = MainWindow(stories_context.style)
     qtbot.addWidget(window)
