@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from itertools import takewhile
 from typing import Any
 
 from model.engine import Array
@@ -100,6 +101,12 @@ class Trace:
     def positions(self) -> int:
         """Positions of all steps begun."""
         return self._steps[-1].last if self._steps else 0
+
+    @property
+    def prompt(self) -> int:
+        """Positions of the prompt: those of the prefill steps that the run begins with."""
+        given = takewhile(lambda step: step.phase is Phase.PREFILL, self._steps)
+        return sum(len(step.token_ids) for step in given)
 
     @property
     def token_ids(self) -> tuple[int, ...]:

@@ -177,6 +177,7 @@ class Branches(Commands):
                 return self._on_rearranged(update)
             case Restarted(branch):
                 run = self.tree.active_branch.run.fork(())
+                run.edits = ()  # those of a branch end with it
                 self.begin(run, branch)
                 return run
             case Restored():

@@ -93,7 +93,7 @@ class CacheLab(Commands):
         if trace is None or not trace.steps:
             return
         ids = trace.token_ids
-        split = len(trace.steps[0].token_ids)
+        split = trace.prompt
         self.phases = ()
 
         def job() -> Iterator[object]:

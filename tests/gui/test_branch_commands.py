@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.branches import Branch
 from decoder_gui.debugger.cursor import Cursor, Granularity
+from decoder_gui.viewdata.kv_cache import build_kv_cache
 from decoder_gui.viewdata.token_strip import build_status
 from decoder_gui.viewdata.values import build_values
 from decoder_gui.waiting import wait_until
@@ -185,6 +186,8 @@ def test_another_text_shares_what_it_begins_with(context: AppContext) -> None:
     assert whole is not None
     assert np.shares_memory(array, whole)
     assert active(context).reason == f"prompt changed from position {shared}"
+    assert context.moment is not None
+    assert build_kv_cache(context.moment).slab.prefill == len(new.token_ids)
     assert context.at_end
     assert all(check.holds for check in context.checks)
     assert len(context.checks) > 5
@@ -402,6 +405,20 @@ def test_a_new_prompt_begins_without_branches(context: AppContext) -> None:
     context.move(1)
     settle(context)
     assert len(trace_of(context).steps) == 2
+
+
+def test_a_new_prompt_is_not_edited(context: AppContext) -> None:
+    context.branches.zero_mlp(0, 1)
+    settle(context)
+    assert context.moment is not None
+    assert context.moment.edits
+    context.prefill("The cat sat.")
+    settle(context)
+    assert context.moment is not None
+    assert not context.moment.edits
+    out = trace_of(context).array(0, "blocks.0.mlp.out")
+    assert out is not None
+    assert out.any()
 
 
 def test_a_branch_that_is_cancelled_before_its_first_step_is_gone(context: AppContext) -> None:
