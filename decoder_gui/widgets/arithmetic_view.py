@@ -46,7 +46,6 @@ class ArithmeticView(QScrollArea):
             part.hide()
         for flow in (self.trail, self.operands):
             flow.pointed.connect(lambda rect, flow=flow: self._bring_into_sight(flow, rect))
-        self.setAccessibleName("Arithmetic")
         self.setWidget(self._content)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -125,7 +124,7 @@ class ArithmeticView(QScrollArea):
         if len(totals) == 2 and min(totals) > self.height():
             # It scrolls before and after: another hint would lay the panel out for nothing. The
             # next change of size needs it.
-            self._owes_hint = totals[0] != totals[1]
+            self._owes_hint |= totals[0] != totals[1]
         elif len(set(totals)) != 1 or len(totals) == 1:
             self.updateGeometry()
 
