@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -313,6 +315,21 @@ def test_deleting_the_branch_in_hand_goes_to_the_one_it_grew_from(context: AppCo
     context.branches.delete(7)
     settle(context)
     assert heard[-1] == "There is no such branch any more."
+
+
+def test_deleting_frees_the_arrays_and_keeps_what_others_share(context: AppContext) -> None:
+    take_other(context, 2)
+    array, shared = (trace_of(context).array(step, "blocks.1.attn.z") for step in (3, 1))
+    assert array is not None
+    own, kept = weakref.ref(array), shared
+    assert context.branches.tree.own_bytes()[1] == trace_of(context).nbytes(3)
+    del array, shared
+    context.branches.delete(1)
+    settle(context)
+    gc.collect()
+    assert own() is None
+    assert trace_of(context).array(1, "blocks.1.attn.z") is kept
+    assert context.branches.kept == {0: 0}
 
 
 def test_renaming_can_be_undone(context: AppContext) -> None:
