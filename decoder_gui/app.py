@@ -58,7 +58,7 @@ def run_window(run: RunOptions, window: WindowOptions, snapshot: Path | None) ->
         main_window.resize(QSize(*window.size))
     else:
         main_window.recall_geometry()
-    life = _Life(main_window, style)
+    life = _Life(main_window, style, keep=snapshot is None)
     try:
         main_window.show()
         with _Unforeseen(life):
@@ -84,9 +84,10 @@ def run_window(run: RunOptions, window: WindowOptions, snapshot: Path | None) ->
 class _Life:
     """The context from its birth behind the first paint to its end."""
 
-    def __init__(self, main_window: MainWindow, style: Style) -> None:
+    def __init__(self, main_window: MainWindow, style: Style, *, keep: bool) -> None:
         self._window = main_window
         self._style = style
+        self._keep = keep  # whether unsaved work is written down
         self.context: AppContext | None = None
         self._collector: Collector | None = None
 
@@ -96,7 +97,13 @@ class _Life:
 
         self._collector = Collector(self._window)
         self.context = AppContext(self._style)
-        self._window.furnish(self.context)
+        workspace = self._window.furnish(self.context)
+        if self._keep:
+            from decoder_gui.session_keeping import data_folder
+
+            folder = data_folder()
+            if folder is not None:
+                workspace.keeping.keep_in(folder)
         self._collector.set_aside()
         return self.context
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,7 @@ from model.captured_engine import CapturedEngine
 from model.checkpoints.captures import sampling_of
 from model.errors import ContextOverflow, DecoderError, sentence
 from model.tokenizers import encode_prompt
-from model.trace import Event, Phase
+from model.trace import Event
 
 CHECKS_UP_TO = 400_000_000  # parameters x positions that are checked without being asked
 CANCELLED = "Cancelled. Everything up to the last complete step is kept."
@@ -121,19 +120,6 @@ class AppContext(ContextTravel):
         """Whether a job on the session has not ended."""
         return self._runs > 0
 
-    @property
-    def breakpoints(self) -> frozenset[Cursor]:
-        """The events that have a breakpoint of their own."""
-        return self.stops.events
-
-    def toggle_breakpoint(self, cursor: Cursor | None = None) -> None:
-        """Set or clear a breakpoint at an event, the one in hand by default."""
-        self.stops.toggle_event(cursor)
-
-    def run(self, direction: int = 1) -> None:
-        """To the nearest breakpoint in a direction; see :meth:`Stops.run`."""
-        self.stops.run(direction)
-
     def run_session(
         self,
         text: str,
@@ -184,6 +170,10 @@ class AppContext(ContextTravel):
     def tell(self, change: Change) -> None:
         """Say that something is different; for groups of commands."""
         self._tell(change)
+
+    def tell_what_was_heard(self) -> None:
+        """Say now what the worker has told, not after the rest of it has been heard."""
+        self._on_batch()
 
     # ---- models and prompts
 
@@ -343,8 +333,7 @@ class AppContext(ContextTravel):
             return
         room, sampling = self._link.room, self.sampling
         ids = self.trace.token_ids
-        prompt = takewhile(lambda step: step.phase is Phase.PREFILL, self.trace.steps)
-        split = sum(len(step.token_ids) for step in prompt)
+        split = self.trace.prompt
         self._checking.begun()
         self._submit(CHECKS, "Checking", lambda: room.check(ids[:split], ids[split:], sampling))
 

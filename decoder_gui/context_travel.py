@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QObject
 
@@ -15,13 +15,18 @@ from decoder_gui.theme.palette import ThemeName
 from decoder_gui.theme.style import Style
 from model.trace import Phase
 
+if TYPE_CHECKING:
+    from decoder_gui.commands.stops import Stops
+
 
 class ContextTravel(ContextState):
     """Commands that move the cursor, the selection or the looks.
 
     Past the end of the recording :meth:`_go_on` is asked for more; what that takes is the business
-    of the class that talks to the worker.
+    of the class that talks to the worker, and so is making the groups of commands.
     """
+
+    stops: Stops
 
     def __init__(self, style: Style | None = None, parent: QObject | None = None) -> None:
         super().__init__(style, parent)
@@ -97,6 +102,19 @@ class ContextTravel(ContextState):
         if granularity is not self.granularity:
             self.granularity = granularity
             self._tell(Change.BUSY)
+
+    @property
+    def breakpoints(self) -> frozenset[Cursor]:
+        """The events that have a breakpoint of their own."""
+        return self.stops.events
+
+    def toggle_breakpoint(self, cursor: Cursor | None = None) -> None:
+        """Set or clear a breakpoint at an event, the one in hand by default."""
+        self.stops.toggle_event(cursor)
+
+    def run(self, direction: int = 1) -> None:
+        """To the nearest breakpoint in a direction; see :meth:`Stops.run`."""
+        self.stops.run(direction)
 
     def toggle_play(self) -> None:
         if self.cursor is not None:

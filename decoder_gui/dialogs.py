@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QIcon
 from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
@@ -26,12 +26,14 @@ from PySide6.QtWidgets import (
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.hub import PREFIX
+from decoder_gui.debugger.session_file import SUFFIX
 from decoder_gui.viewdata.moment import ModelInfo, Moment
 from decoder_gui.widgets.focus_return import return_focus
 from model.tokenizers import cut_front
 
-FILES = "Models and captures (*.gguf *.safetensors);;All files (*)"
+FILES = f"Models, captures and sessions (*.gguf *.safetensors *{SUFFIX});;All files (*)"
 CAPTURES = "Captures (*.safetensors)"
+SESSIONS = f"Sessions (*{SUFFIX})"
 
 
 @dataclass(frozen=True)
@@ -43,17 +45,52 @@ class Answer:
 
 def ask_for_file(parent: QWidget) -> str:
     """A file with a model or a capture, or an empty string."""
-    found, _ = QFileDialog.getOpenFileName(parent, "Open a model file or a capture", "", FILES)
+    found, _ = QFileDialog.getOpenFileName(
+        parent, "Open a model, a capture or a session", "", FILES
+    )
     return found
 
 
 def ask_where_to_save(parent: QWidget, name: str) -> Path | None:
     """Where a capture goes, or None; a file that is there is asked about."""
-    suggested = "".join(c if c.isalnum() or c in "-_." else "-" for c in name) or "run"
     path, _ = QFileDialog.getSaveFileName(
-        parent, "Save the run to a capture", f"{suggested}.safetensors", CAPTURES
+        parent, "Save the run to a capture", f"{_file_name(name)}.safetensors", CAPTURES
     )
     return Path(path) if path else None
+
+
+def _file_name(name: str) -> str:
+    """A name for a file after a model."""
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name) or "run"
+
+
+def ask_where_to_save_session(parent: QWidget, name: str) -> Path | None:
+    """Where a session goes, or None."""
+    path, _ = QFileDialog.getSaveFileName(
+        parent, "Save the session", f"{_file_name(name)}{SUFFIX}", SESSIONS
+    )
+    return Path(path) if path else None
+
+
+def ask_for_session(parent: QWidget) -> Path | None:
+    """A session file, or None."""
+    path, _ = QFileDialog.getOpenFileName(parent, "Open a session", "", SESSIONS)
+    return Path(path) if path else None
+
+
+def ask_where_model_is(parent: QWidget, name: str, path: Path) -> str:
+    """Where a model that has moved is now, or an empty string."""
+    box = QMessageBox(parent)
+    box.setWindowTitle("Where is the model?")
+    box.setText(f"The session is of {name}, which is not at {path} any more.")
+    box.setInformativeText("Choose where it is now, or leave the session closed.")
+    file = box.addButton("Choose a file…", QMessageBox.ButtonRole.AcceptRole)
+    folder = box.addButton("Choose a folder…", QMessageBox.ButtonRole.AcceptRole)
+    box.addButton("Leave it closed", QMessageBox.ButtonRole.RejectRole)
+    box.exec()
+    if box.clickedButton() is file:
+        return ask_for_file(parent)
+    return ask_for_folder(parent) if box.clickedButton() is folder else ""
 
 
 def ask_for_folder(parent: QWidget) -> str:
@@ -135,7 +172,12 @@ def show_crash(parent: QWidget, text: str, saved: Path | None) -> QDialog:
     layout = QVBoxLayout(dialog)
     lead = QLabel(
         "This should not have happened. The session on screen stays usable; the text below says "
-        "what failed." + ("" if saved is None else f" The session was also written to {saved}.")
+        "what failed."
+        + (
+            ""
+            if saved is None
+            else f" The session was also written to {saved}, which opens as it was."
+        )
     )
     lead.setWordWrap(True)
     layout.addWidget(lead)
@@ -157,6 +199,8 @@ def show_crash(parent: QWidget, text: str, saved: Path | None) -> QDialog:
 def _buttons(dialog: QDialog) -> QDialogButtonBox:
     kinds = QDialogButtonBox.StandardButton
     buttons = QDialogButtonBox(kinds.Ok | kinds.Cancel, dialog)
+    for button in buttons.buttons():
+        button.setIcon(QIcon())  # no other button of the window has one of the base style's
     buttons.accepted.connect(dialog.accept)
     buttons.rejected.connect(dialog.reject)
     return buttons

@@ -8,6 +8,7 @@ from PySide6.QtCore import QSize
 from PySide6.QtGui import QImage
 
 from decoder_gui.arguments import RunOptions, WindowOptions
+from decoder_gui.commands.sessions import is_session
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.main_window import MainWindow
@@ -90,6 +91,10 @@ def _start(context: AppContext, run: RunOptions, *, may_ask: bool = True) -> Non
         context.sampling = run.sampling()
         if run.fault is not None:
             context.faults = frozenset({find_fault(run.fault).name})
+        if is_session(run.model):
+            context.sessions.open(Path(run.model))
+            _settle(context, refusals)
+            return
         context.open_model(run.model, capacity=run.context)
         _settle(context, refusals)
         model = context.model

@@ -24,7 +24,7 @@ class Shortcut:
     group: str
 
 
-TRAVEL, SHOW, WINDOW = "Travel", "What is shown", "Window"
+TRAVEL, SHOW, BRANCHES, WINDOW = "Travel", "What is shown", "Branches", "Window"
 PANELS = 9
 
 SHORTCUTS: tuple[Shortcut, ...] = (
@@ -37,6 +37,7 @@ SHORTCUTS: tuple[Shortcut, ...] = (
     Shortcut("last", ("End",), "To the last event recorded", TRAVEL),
     Shortcut("go_to", ("Ctrl+G",), "Go to a step and operation", TRAVEL),
     Shortcut("breakpoint", ("F9",), "Set or remove a breakpoint here", TRAVEL),
+    Shortcut("stop_operation", ("B",), "Stop at this operation in every step, or not", TRAVEL),
     Shortcut("stop_when", ("Ctrl+B",), "Set a breakpoint on a condition", TRAVEL),
     Shortcut("run", ("F5",), "Run to the next breakpoint", TRAVEL),
     Shortcut("run_back", ("Shift+F5",), "Run back to the breakpoint before", TRAVEL),
@@ -49,6 +50,12 @@ SHORTCUTS: tuple[Shortcut, ...] = (
     Shortcut("previous_head", ("[",), "Previous head", SHOW),
     Shortcut("next_layer", ("}",), "Next layer", SHOW),
     Shortcut("previous_layer", ("{",), "Previous layer", SHOW),
+    Shortcut("undo", ("Ctrl+Z",), "Undo: a branch begun, deleted or renamed", BRANCHES),
+    Shortcut("redo", ("Ctrl+Shift+Z",), "Do again what was undone", BRANCHES),
+    Shortcut("next_branch", ("Ctrl+]",), "Next branch", BRANCHES),
+    Shortcut("previous_branch", ("Ctrl+[",), "Previous branch", BRANCHES),
+    Shortcut("ablate", ("Ctrl+E",), "Zero or patch something in a new branch", BRANCHES),
+    Shortcut("edit_text", ("Ctrl+Shift+P",), "Edit the text in a new branch", BRANCHES),
     *(
         Shortcut(f"panel_{n}", (str(n),), f"Panel {n} alone, or back", SHOW)
         for n in range(1, PANELS + 1)
@@ -61,6 +68,9 @@ SHORTCUTS: tuple[Shortcut, ...] = (
     Shortcut("prompt", ("Ctrl+P",), "Edit the prompt", WINDOW),
     Shortcut("open", ("Ctrl+O",), "Open a model file", WINDOW),
     Shortcut("open_folder", ("Ctrl+Shift+O",), "Open a model folder", WINDOW),
+    Shortcut("save_session", ("Ctrl+S",), "Save the session", WINDOW),
+    Shortcut("save_session_as", ("Ctrl+Alt+S",), "Save the session to another file", WINDOW),
+    Shortcut("open_session", ("Ctrl+Alt+O",), "Open a session file", WINDOW),
     Shortcut("save_capture", ("Ctrl+Shift+S",), "Save the run to a capture", WINDOW),
     Shortcut("projector", ("P",), "Projector mode, or back", WINDOW),
     Shortcut("full_screen", ("F11",), "Full screen, or back", WINDOW),

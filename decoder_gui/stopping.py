@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, QPoint
 from PySide6.QtWidgets import QMenu, QWidget
 
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.rules import Rule
-from decoder_gui.debugger.rules.places import OnOperation
-from decoder_gui.debugger.rules.values import CellBeyond, CellCrosses
 from decoder_gui.debugger.spots import Spot
 from decoder_gui.viewdata.values import ValuesView
-from decoder_gui.widgets.breakpoint_dialog import BreakpointDialog
 from decoder_gui.widgets.value_grid import ValueGrid
+
+if TYPE_CHECKING:  # imported when somebody asks: no start waits for it
+    from decoder_gui.debugger.rules import Rule
+    from decoder_gui.widgets.breakpoint_dialog import BreakpointDialog
 
 
 def ask_for_breakpoint(
@@ -24,6 +25,9 @@ def ask_for_breakpoint(
 
     Without a rule to begin with, it suggests the operation in hand.
     """
+    from decoder_gui.debugger.rules.places import OnOperation
+    from decoder_gui.widgets.breakpoint_dialog import BreakpointDialog
+
     trace, cursor = context.trace, context.cursor
     operations = () if trace is None else tuple(each.name for each in trace.operations)
     arrays = () if trace is None else tuple(n for each in trace.operations for n in each.outputs)
@@ -43,6 +47,7 @@ def ask_for_breakpoint(
             return
         if number is None:
             context.stops.add(dialog.rule)
+            context.notice.emit(f"Breakpoint set: {dialog.rule.words}. F5 runs to it.")
         else:
             context.stops.edit(number, dialog.rule)
 
@@ -88,6 +93,8 @@ class CellActions(QObject):
 
     def stop(self, row: int, column: int) -> None:
         """Ask for a value at which to stop."""
+        from decoder_gui.debugger.rules.values import CellBeyond, CellCrosses
+
         spot, view = self.spot(row, column), self._view()
         if spot is None or view is None:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence
@@ -18,7 +19,9 @@ from PySide6.QtWidgets import (
 from decoder_gui import dialogs
 from decoder_gui.arguments import sample_prompt
 from decoder_gui.arrangement import Arrangement
+from decoder_gui.branching import ask_for_edit, ask_for_text
 from decoder_gui.change import Change
+from decoder_gui.commands.sessions import is_session
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Granularity
 from decoder_gui.debugger.library import named_models
@@ -27,7 +30,7 @@ from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.base import Panel, Place, panels_of
 from decoder_gui.panels.values import ValuesPanel
 from decoder_gui.recent import RecentModels
-from decoder_gui.rescue import rescue
+from decoder_gui.session_keeping import SessionKeeping
 from decoder_gui.shortcuts import PANELS, SHORTCUTS
 from decoder_gui.stopping import ask_for_breakpoint
 from decoder_gui.theme.stylesheet import apply_style
@@ -80,6 +83,8 @@ class Workspace(QWidget):
         self._rows.setSpacing(0)
         self._rows.setContentsMargins(0, 0, 0, 0)
         self.desks = Desks(context, self)
+        self.keeping = SessionKeeping(context, self.desks, self.show_view, self)
+        self._rows.addWidget(self.keeping.offer_bar)
         self._rows.addWidget(self.fault_banner)
         for panel in self._fixed:
             if panel.place is Place.STRIP:
@@ -124,12 +129,16 @@ class Workspace(QWidget):
             self.desks.reduce()
 
     def open_model(self, spec: str) -> None:
-        """Open another model and run it, so that no panel stands empty."""
+        """Open another model and run it, so that no panel stands empty; or a session file."""
+        if is_session(spec):
+            self.context.sessions.open(Path(spec))
+            return
         self._to_run = spec
         self.context.open_model(spec)
 
     def close_down(self) -> None:
         """Before the window goes: back to the plain arrangement, and stop the worker."""
+        self.keeping.end()
         self.set_projector(False)
         self.context.close()
 
@@ -166,6 +175,7 @@ class Workspace(QWidget):
             "last": context.go_last,
             "go_to": self._go_to,
             "breakpoint": context.toggle_breakpoint,
+            "stop_operation": context.stops.toggle_operation,
             "stop_when": lambda: ask_for_breakpoint(self, context),
             "watch": lambda: self._watch(row=False),
             "watch_row": lambda: self._watch(row=True),
@@ -174,6 +184,12 @@ class Workspace(QWidget):
             "first_difference": context.comparison.go_to_first,
             "compare_again": context.comparison.again,
             "trail_back": context.trail.back,
+            "undo": context.branches.undo,
+            "redo": context.branches.redo,
+            "next_branch": lambda: context.branches.switch_by(1),
+            "previous_branch": lambda: context.branches.switch_by(-1),
+            "ablate": lambda: ask_for_edit(self, context),
+            "edit_text": lambda: ask_for_text(self, context),
             "full_screen": self._toggle_full_screen,
             "zoom_in": lambda: context.set_scale(context.style.scale * 1.1),
             "zoom_out": lambda: context.set_scale(context.style.scale / 1.1),
@@ -182,6 +198,9 @@ class Workspace(QWidget):
             "projector": lambda: self.set_projector(not context.style.projector),
             "prompt": self.top_bar.focus_prompt,
             "open": self.top_bar.file_requested.emit,
+            "save_session": self.keeping.save,
+            "save_session_as": self.keeping.save_as,
+            "open_session": self.keeping.open,
             "save_capture": self._save_capture,
             "open_folder": self.top_bar.folder_requested.emit,
             "escape": self._escape,
@@ -364,7 +383,7 @@ class Workspace(QWidget):
         self.top_bar.show_notice(sentence)
 
     def _on_crash(self, text: str) -> None:
-        self.crash_dialog = dialogs.show_crash(self, text, rescue(self.context))
+        self.crash_dialog = dialogs.show_crash(self, text, self.keeping.rescue())
 
     def _on_overflow(self, token_ids: object, capacity: object) -> None:
         model = self.context.model

@@ -45,6 +45,10 @@ class Edit(Protocol):
         """Change an array in place; its last axis but one holds positions ``start`` and on."""
         ...
 
+    def touches(self, position: int, head: int | None) -> bool:
+        """Whether it changes the numbers of a position, in a head where the array has heads."""
+        ...
+
     def require(self, operation: Operation, shape: ModelShape) -> None:
         """Refuse a model that has no such part; ``operation`` is the one that makes the array.
 
@@ -74,6 +78,10 @@ class ZeroHead:
         """See :class:`Edit`; the array is (batch, head, pos, d_head)."""
         array[:, self.head, max(0, self.first - start) :] = 0.0
 
+    def touches(self, position: int, head: int | None) -> bool:
+        """See :class:`Edit`."""
+        return position >= self.first and head == self.head
+
     def require(self, operation: Operation, shape: ModelShape) -> None:
         """See :class:`Edit`."""
         _require_position(self.first)
@@ -101,6 +109,10 @@ class ZeroMlp:
     def write(self, array: Array, start: int) -> None:
         """See :class:`Edit`; the array is (batch, pos, d_model)."""
         array[:, max(0, self.first - start) :] = 0.0
+
+    def touches(self, position: int, head: int | None) -> bool:
+        """See :class:`Edit`."""
+        return position >= self.first
 
     def require(self, operation: Operation, shape: ModelShape) -> None:
         """See :class:`Edit`."""
@@ -151,6 +163,10 @@ class Patch:
             if start <= position < start + array.shape[-2]:
                 width = position + 1 if square else array.shape[-1]
                 target[..., position - start, :width] = self.values[..., row, :width]
+
+    def touches(self, position: int, head: int | None) -> bool:
+        """See :class:`Edit`."""
+        return position in self.positions and (self.head is None or head == self.head)
 
     def require(self, operation: Operation, shape: ModelShape) -> None:
         """See :class:`Edit`."""

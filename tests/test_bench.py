@@ -19,6 +19,7 @@ TIMES = (
     "prefill_ms",
     "gui_longest_block_ms",
     "gui_longest_block_checking_ms",
+    "gui_longest_block_first_shown_ms",
     "startup_ms",
     "bare_window_ms",
     "startup_ready_ms",
@@ -33,6 +34,12 @@ GROUPS = {
     "sampler_redraw_ms": {"1024", "50257", "151936"},
     "sampler_rank_ms": {"1024", "50257", "151936"},
     "step_to_paint_ms": {"p50", "p95"},
+    "head_switch_ms": {"p50", "p95"},
+    "layer_switch_ms": {"p50", "p95"},
+    "layer_complete_ms": {"p50", "p95"},
+    "strip_scroll_ms": {"p50", "p95"},
+    "tree_scroll_ms": {"p50", "p95"},
+    "slider_tick_window_ms": {"p50", "p95"},
 }
 
 

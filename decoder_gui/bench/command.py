@@ -27,7 +27,7 @@ POSITIONS = 512  # of context in use, where the model has as many
 LONG_SESSIONS = ((1000, 24), (512, 512))  # tokens of the prompt, and decoded
 MOVES = 240  # of the cursor in a round, forward and back
 # Rounds where nothing else is said; a figure that takes longer gets fewer.
-DECODES, PREFILLS, SAMPLERS, STARTS, WINDOWS = 21, 5, 7, 7, 3
+DECODES, PREFILLS, SAMPLERS, STARTS, WINDOWS, LARGE = 21, 5, 7, 7, 3, 2
 # Variables that change the arithmetic's speed; which of them are set is part of a figure.
 _VARIABLES = (
     "OPENBLAS_CORETYPE",
@@ -52,6 +52,19 @@ _UNITS = {
     "step_to_paint_ms": ("one move of the cursor until all panels are painted", "ms"),
     "gui_longest_block_ms": ("longest block of the window while the worker decodes", "ms"),
     "gui_longest_block_checking_ms": ("longest block of the window while the checks run", "ms"),
+    "gui_longest_block_first_shown_ms": (
+        "longest block of the window while 1,024 tokens of 12 × 12 heads run and are shown",
+        "ms",
+    ),
+    "head_switch_ms": ("another head of those until painted", "ms"),
+    "layer_switch_ms": ("another layer of those until painted", "ms"),
+    "layer_complete_ms": ("the same until what was not kept is recomputed and painted", "ms"),
+    "strip_scroll_ms": ("one notch of the wheel over 1,024 tokens until painted", "ms"),
+    "tree_scroll_ms": ("one notch of the wheel over the operations until painted", "ms"),
+    "slider_tick_window_ms": (
+        "one tick of a sampling slider at 151,936 tokens until all panels are painted",
+        "ms",
+    ),
     "startup_ms": ("fresh process until the window's first paint", "ms"),
     "bare_window_ms": ("the same for a bare window of PySide6", "ms"),
     "startup_over_bare": ("start over the bare window's", "×"),
@@ -87,12 +100,14 @@ def measure(shape: str, rounds: int | None = None) -> dict[str, Any]:
     figures |= _memory(shape, say)
     figures |= _sampler(count(SAMPLERS), say)
     figures |= _window(count(WINDOWS), say)
+    figures |= _large("gpt2-small" if shape == "gpt2-small" else "narrow", count(LARGE), say)
     figures |= _start(count(STARTS), say)
     figures["rounds"] = {
         "decode": count(DECODES),
         "prefill": count(PREFILLS),
         "sampler": count(SAMPLERS),
         "window": count(WINDOWS),
+        "large": count(LARGE),
         "startup": count(STARTS),
     }
     return figures | _circumstances()
@@ -167,6 +182,18 @@ def _window(rounds: int, say: Progress) -> dict[str, Any]:
         },
         "gui_longest_block_ms": median(found["blocks"]),
         "gui_longest_block_checking_ms": median(found["check_blocks"]),
+    }
+
+
+def _large(shape: str, rounds: int, say: Progress) -> dict[str, Any]:
+    say("the window, on large shapes")
+    found: dict[str, list[float]] = measured(
+        "decoder_gui.bench.large", shape, str(rounds), talks=True
+    )
+    longest = median(found.pop("gui_longest_block_first_shown"))
+    return {"gui_longest_block_first_shown_ms": longest} | {
+        f"{name}_ms": {"p50": percentile(times, 0.5), "p95": percentile(times, 0.95)}
+        for name, times in found.items()
     }
 
 

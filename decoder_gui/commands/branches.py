@@ -24,6 +24,7 @@ from decoder_gui.debugger.lines import Continuation
 from decoder_gui.debugger.restoring import Restored, tree_of
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import BranchBegan
+from decoder_gui.viewdata.numbers import plural
 from decoder_gui.worker import Ended
 from model.ablation import Edit, Edits, ZeroHead, ZeroMlp
 from model.errors import CacheExhausted, DecoderError, sentence
@@ -76,6 +77,26 @@ class Branches(Commands):
         model = self.context.model
         return "" if model is None else model.tokenizer.decode(list(self.tree[branch].token_ids))
 
+    def judge(self, text: str) -> tuple[str, bool]:
+        """What a branch for another text would share, in words, and whether it can begin."""
+        model, branch = self.context.model, self.active
+        if model is None or branch is None:
+            return "Nothing has been run yet.", False
+        try:
+            ids = encode_prompt(model.tokenizer, text)
+        except DecoderError as refusal:
+            return sentence(refusal), False
+        if ids == list(branch.token_ids):
+            return "The text is that of the branch in hand.", False
+        if not ids or len(ids) > self.context.capacity:
+            return f"{len(ids)} tokens; the context holds 1 to {self.context.capacity}.", False
+        shared = shared_prefix(ids, branch.token_ids)
+        rest = plural(len(ids) - shared, "token is", "tokens are")
+        return (
+            f"{plural(shared, 'token')} at the beginning stay as they are; {rest} computed.",
+            True,
+        )
+
     # ---- from one to another
 
     def switch(self, branch: int, *, at: int | None = None) -> None:
@@ -84,6 +105,10 @@ class Branches(Commands):
         ``at`` is the step at whose end it is put instead.
         """
         self._when_idle(lambda: self._switch(branch, at))
+
+    def switch_by(self, places: int) -> None:
+        """Enter the branch so many places further on in the order in which they were begun."""
+        self._when_idle(lambda: self._switch_by(places))
 
     def rename(self, branch: int, name: str) -> None:
         """Give a branch another name; an empty one is refused."""
@@ -152,6 +177,7 @@ class Branches(Commands):
                 return self._on_rearranged(update)
             case Restarted(branch):
                 run = self.tree.active_branch.run.fork(())
+                run.edits = ()  # those of a branch end with it
                 self.begin(run, branch)
                 return run
             case Restored():
@@ -249,6 +275,11 @@ class Branches(Commands):
     def _switch(self, branch: int, at: int | None) -> None:
         if self._known(branch) and branch != self.tree.active:
             self._go_to(replace(self.tree.shape, active=branch), at)
+
+    def _switch_by(self, places: int) -> None:
+        ids = [branch.id for branch in self.tree]
+        if len(ids) > 1:
+            self._switch(ids[(ids.index(self.tree.active) + places) % len(ids)], None)
 
     def _rename(self, branch: int, name: str) -> None:
         if not self._known(branch) or name == self.tree[branch].name:

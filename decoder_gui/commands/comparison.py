@@ -194,9 +194,12 @@ class Comparisons(Commands):
         else:
             self._go(found.first, found.operations[found.origin.operation].name, {})
 
-    def go_to_result(self, result: OperationResult) -> None:
-        """Travel to the largest difference of an operation."""
-        if result.worst is not None:
+    def go_to_result(self, result: OperationResult, *, beyond: bool = False) -> None:
+        """Travel to the largest difference of an operation, over the same tokens or others."""
+        if beyond:
+            if result.beyond is not None:
+                self.travel(result.beyond)
+        elif result.worst is not None:
             self.travel(result.worst)
         elif self.is_origin(result):
             self.go_to_origin()

@@ -57,6 +57,7 @@ class Sessions(Commands):
         changed: called whenever something a file holds has changed; None for nobody.
         layout: gives the arrangement of the window as texts; none without a window.
         lay_out: takes such an arrangement over.
+        restored: told once a session that was opened is there.
         moved: asked where a model is that is not where it was; gives a spec, or "" to give up.
     """
 
@@ -65,6 +66,7 @@ class Sessions(Commands):
         self.path: Path | None = None
         self.changed: Callable[[], None] | None = None
         self.layout: Callable[[], Layout] = dict
+        self.restored: Callable[[], None] = lambda: None
         self.lay_out: Callable[[Layout], None] = lambda _: None
         self.moved: Callable[[SavedSession, Path], str] = lambda session, path: ""
 
@@ -169,6 +171,7 @@ class Sessions(Commands):
     def _settle(self, session: SavedSession, path: Path | None) -> None:
         """What does not come from the worker."""
         context = self.context
+        context.tell_what_was_heard()  # a new model makes groups drop what they are given here
         self.path = path
         context.prompt_ids = (
             session.branches[0].steps[0].token_ids if session.branches[0].steps else ()
@@ -189,6 +192,7 @@ class Sessions(Commands):
         ):
             context.select(**selected)
         self.lay_out(dict(session.layout))
+        self.restored()
         if said:
             context.remarked.emit(" ".join(said))
 

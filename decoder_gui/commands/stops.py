@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands, Told
 from decoder_gui.debugger.breakpoints import Breakpoints
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.rules import Rule
-from decoder_gui.debugger.rules.places import AtEvent, OnOperation
-from decoder_gui.debugger.run_to import (
-    Halt,
-    Judge,
-    Searched,
-    at_beginning,
-    at_end,
-    goes_beyond,
-    run_back,
-    run_on,
-    search,
-    session_recompute,
-)
-from decoder_gui.debugger.scene import Elsewhere, Scene
 from decoder_gui.worker import Ended
+
+if TYPE_CHECKING:  # the rest is imported by the first run or breakpoint: no start waits for it
+    from decoder_gui.debugger.rules import Rule
+    from decoder_gui.debugger.run_to import Halt, Judge
+    from decoder_gui.debugger.scene import Scene
+    from model.trace import Step
 
 SLICE = 0.012  # s that a search takes in the window's thread before the worker goes on with it
 LIMIT = 256  # tokens that one run decodes at most
@@ -47,6 +39,7 @@ class Stops(Commands):
     running = False
     searched: Cursor | None = None
     limit = LIMIT
+    _halted_in: Step | None = None  # the step in which the last run ended
     _recorded = 0  # steps that were there when it began
     _model: str | None = None  # whose events have breakpoints
 
@@ -78,12 +71,18 @@ class Stops(Commands):
         """Set or clear a breakpoint at an event, the one in hand by default."""
         where, trace = self.context.cursor if cursor is None else cursor, self.context.trace
         if where is not None and trace is not None:
+            from decoder_gui.debugger.rules.places import AtEvent
+
             self._toggle(AtEvent(where.step, trace.operations[where.operation].name))
 
-    def toggle_operation(self, operation: int) -> None:
-        """Set or clear a breakpoint at an operation, by its index, in every step."""
-        trace = self.context.trace
-        if trace is not None:
+    def toggle_operation(self, operation: int | None = None) -> None:
+        """Set or clear a breakpoint at an operation in every step, the one in hand by default."""
+        trace, cursor = self.context.trace, self.context.cursor
+        if operation is None and cursor is not None:
+            operation = cursor.operation
+        if trace is not None and operation is not None:
+            from decoder_gui.debugger.rules.places import OnOperation
+
             self._toggle(OnOperation(trace.operations[operation].name))
 
     @property
@@ -92,6 +91,8 @@ class Stops(Commands):
         trace = self.context.trace
         if trace is None or not self.items.on:
             return frozenset()
+        from decoder_gui.debugger.rules.places import AtEvent
+
         index = {operation.name: at for at, operation in enumerate(trace.operations)}
         return frozenset(
             Cursor(item.rule.step, index[item.rule.operation])
@@ -104,6 +105,8 @@ class Stops(Commands):
         trace = self.context.trace
         if trace is None or not self.items.on:
             return frozenset(), frozenset()
+        from decoder_gui.debugger.rules.places import OnOperation
+
         patterns = {i.rule.pattern for i in self.items.on if isinstance(i.rule, OnOperation)}
         every = frozenset(
             at for at, operation in enumerate(trace.operations) if operation.name in patterns
@@ -146,6 +149,9 @@ class Stops(Commands):
         context = self.context
         if context.trace is None or context.cursor is None or self.running or context.stepping:
             return
+        from decoder_gui.debugger.run_to import Judge
+        from decoder_gui.debugger.scene import Elsewhere
+
         if context.playing:
             context.toggle_play()
         judge, start = Judge(self._scene(), self.items.on), context.cursor
@@ -161,11 +167,15 @@ class Stops(Commands):
             self._go_on(judge, start, reached)
 
     def reset(self, change: Change) -> None:
-        """A breakpoint at one event means nothing in another model."""
+        """A breakpoint at one event means nothing in another model, nor an end in another run."""
+        if change & Change.TRACE and self.halt is not None and self._step() is not self._halted_in:
+            self.halt = None
         if change & Change.MODEL and change & Change.TRACE:
             name = None if self.context.model is None else self.context.model.path
             if name != self._model:
-                if self._model is not None:
+                if self._model is not None and self.items.items:
+                    from decoder_gui.debugger.rules.places import AtEvent
+
                     events = [i.number for i in self.items if isinstance(i.rule, AtEvent)]
                     self.items = self.items.without(*events)
                 self._model, self.halt = name, None
@@ -185,6 +195,8 @@ class Stops(Commands):
             self.add(rule)
 
     def _scene(self) -> Scene:
+        from decoder_gui.debugger.scene import Scene
+
         context = self.context
         assert context.run_state is not None
         assert context.model is not None
@@ -200,6 +212,8 @@ class Stops(Commands):
 
     def _slice(self, judge: Judge, start: Cursor, direction: int) -> tuple[Halt | None, Cursor]:
         """As much of a search as the window can wait for: how it ended, or how far it came."""
+        from decoder_gui.debugger.run_to import at_beginning, at_end, goes_beyond, search
+
         began, reached = perf_counter(), start
         searching = search(judge, start, direction)
         while perf_counter() - began < SLICE:
@@ -215,6 +229,8 @@ class Stops(Commands):
         return None, reached
 
     def _go_back(self, judge: Judge, start: Cursor) -> None:
+        from decoder_gui.debugger.run_to import run_back, session_recompute
+
         room = self.context.room
 
         def job() -> Iterator[object]:
@@ -225,6 +241,14 @@ class Stops(Commands):
         self.submit("Running back", job, heard=self._hear, ended=self._ended)
 
     def _go_on(self, judge: Judge, start: Cursor, reached: Cursor) -> None:
+        from decoder_gui.debugger.run_to import (
+            Halt,
+            Searched,
+            goes_beyond,
+            run_on,
+            session_recompute,
+        )
+
         room, limit = self.context.room, self.limit
         beyond = goes_beyond(judge, start)
 
@@ -241,12 +265,21 @@ class Stops(Commands):
         self._begin()
         self.context.run_session("Running to a breakpoint", job, where)
 
+    def _step(self) -> Step | None:
+        """The step in which the last run ended, as it is now."""
+        trace, at = self.context.trace, None if self.halt is None else self.halt.cursor
+        if trace is None or at is None or at.step >= len(trace.steps):
+            return None
+        return trace.steps[at.step]
+
     def _begin(self) -> None:
         self.halt, self.searched, self.running = None, None, True
         self._recorded = 0 if self.context.trace is None else len(self.context.trace.steps)
         self.tell(Change.STOPS | Change.BUSY)
 
     def _hear(self, update: object) -> None:
+        from decoder_gui.debugger.run_to import Halt, Searched
+
         if isinstance(update, Halt):
             self.running = False
             self._arrive(update)
@@ -256,6 +289,8 @@ class Stops(Commands):
 
     def _ended(self, _: Ended | None) -> None:
         if self.running:
+            from decoder_gui.debugger.run_to import Halt
+
             self.running = False
             self.halt = Halt(None, LEFT)
             self.tell(Change.STOPS | Change.BUSY)
@@ -264,5 +299,6 @@ class Stops(Commands):
         self.halt = halt
         if halt.cursor is not None:
             self.context.seek(halt.cursor)
+        self._halted_in = self._step()
         self.context.notice.emit(halt.words)
         self.tell(Change.STOPS | Change.BUSY)

@@ -20,6 +20,7 @@ from decoder_gui.viewdata.provenance import (
 
 if TYPE_CHECKING:
     from decoder_gui.context import AppContext
+    from model.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Trail(Commands):
     def __init__(self, context: AppContext) -> None:
         super().__init__(context)
         self.stops: tuple[Stop, ...] = ()
+        self._trace: Trace | None = None  # in which they lie
 
     def leads_to(self, cell: Cell | None) -> bool:
         """Whether a cell, shown at the cursor of now, is the last stop of a way of two or more."""
@@ -79,8 +81,8 @@ class Trail(Commands):
 
     def reset(self, change: Change) -> None:
         trace = self.context.trace
-        if trace is None or change & Change.MODEL:
-            self.stops = ()
+        if trace is None or trace is not self._trace:
+            self.stops = ()  # another run, or another branch
         elif change & Change.TRACE:
             for at, stop in enumerate(self.stops):
                 if not trace.complete(stop.cursor.step):
@@ -91,9 +93,8 @@ class Trail(Commands):
         moment, last = self.context.moment, stops[-1]
         if moment is None:
             return
-        self.stops = stops
+        self.stops, self._trace = stops, moment.trace
         changes = selection_at(moment, last.cell)
-        # At the cache's append the same number is looked at where it was put.
         self.context.travel(last.cursor, **changes)
 
 

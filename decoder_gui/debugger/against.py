@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 from decoder_gui.debugger.alignment import require_same_sizes
@@ -252,8 +252,3 @@ def _told(
             return side
         done += 1
         yield Lockstep(text, 0.25 + min(done / max(items, 1), 1.0) / 4)
-
-
-def orders_besides(order: str, names: Iterable[str]) -> tuple[OtherOrder, ...]:
-    """The sampler's other orders."""
-    return tuple(OtherOrder(name) for name in names if name != order)

@@ -186,6 +186,7 @@ class Tree:
     def begun(self, update: BranchBegan) -> Tree:
         """The tree with a new branch, which is active."""
         run = self[update.parent].run.fork(update.steps)
+        run.edits = update.edits
         limb = Limb(update.branch, f"branch {update.branch}", update.parent, update.position)
         new = Branch(limb, update.reason, update.edits, run)
         return Tree((*self.branches, new), new.id)
@@ -197,6 +198,7 @@ class Tree:
         if update.source is not None:
             run = self[update.source].run.fork(update.steps)
             run.take_marks(branch.run)
+            run.edits = branch.edits
         entered = replace(branch, run=run, planned=())
         held = (entered if old.id == entered.id else old for old in self.branches)
         return Tree(tuple(held), entered.id)
@@ -242,18 +244,13 @@ class Tree:
 
         The rows that a branch shares of a step that it leaves halfway are the parent's.
         """
-        owners: dict[int, set[int]] = {}
-        sizes: dict[int, int] = {}
+        found = {}
         for branch in self.branches:
-            own = branch.first_own_step
-            for step, _, array in branch.run.trace.held():
-                owners.setdefault(id(array), set()).add(branch.id)
-                if step >= own:
-                    sizes[id(array)] = array.nbytes
-        found = {branch.id: 0 for branch in self.branches}
-        for held, size in sizes.items():
-            if len(owners[held]) == 1:
-                found[next(iter(owners[held]))] += size
+            trace = branch.run.trace
+            others = (other.run.trace for other in self.branches if other.id != branch.id)
+            shared = max((shared_steps(trace, other) for other in others), default=0)
+            own = max(shared, branch.first_own_step)
+            found[branch.id] = sum(trace.nbytes(step) for step in range(own, len(trace.steps)))
         return found
 
 

@@ -300,16 +300,12 @@ class _Run:
 
     def _remarks(self, mismatch: TokenMismatch | None) -> Iterator[str]:
         names = (self.left.side.name, self.right.side.name)
-        if mismatch is not None:
-            covered = (
-                f"positions before {mismatch.position} are compared"
-                if mismatch.position
-                else "no position is compared"
-            )
+        if mismatch is not None and self.first is not None:
             yield (
-                f"the tokens part at position {mismatch.position}: "
-                f"{_quoted(self.left.side, mismatch.token_id)} in {names[0]}, "
-                f"{_quoted(self.right.side, mismatch.other_id)} in {names[1]}; {covered}"
+                f"the tokens part at position {mismatch.position}, "
+                f"{_quoted(self.left.side, mismatch.token_id)} in {names[0]} and "
+                f"{_quoted(self.right.side, mismatch.other_id)} in {names[1]}: the positions "
+                "before it are compared"
             )
         for has, lacks, missing in (
             (names[0], names[1], self.one_sided[0]),

@@ -51,15 +51,24 @@ def headline(found: Comparison) -> str:
             f"The tokens part at position {position}: “{found.left.piece(ours)}” (id {ours}) "
             f"against “{found.right.piece(theirs)}” (id {theirs})."
         )
+        if not found.positions:
+            parts.append("No position before it is left to compare.")
     if found.positions:
         worst = found.worst
         size = "0" if worst is None else scientific(worst.difference)
         where = "" if worst is None or not worst.difference else f" at {where_is(found, worst)}"
-        counted = "1 position agrees" if found.positions == 1 else f"{found.positions} positions"
-        agree = counted if found.positions == 1 else f"{counted} agree"
+        agree = (
+            "1 position agrees" if found.positions == 1 else f"{found.positions} positions agree"
+        )
+        if parts:
+            only = (
+                "The position before it agrees",
+                f"The {found.positions} positions before it agree",
+            )
+            agree = only[found.positions > 1]
         parts.append(
-            f"{'Before it ' if parts else ''}{agree} within {scientific(found.tolerance)}; "
-            f"largest relative difference {size}{where}."
+            f"{agree} within {scientific(found.tolerance)}; largest relative difference "
+            f"{size}{where}."
         )
     return " ".join(parts)
 

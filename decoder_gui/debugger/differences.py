@@ -150,8 +150,3 @@ def largest_finite(array: Array) -> float:
     with np.errstate(invalid="ignore"):
         sizes = np.abs(array)
     return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
-
-
-def relative(left: Array, right: Array) -> Doubles:
-    """Relative difference of each cell of two arrays of the same shape."""
-    return absolute(left, right) / (max(largest_finite(left), largest_finite(right)) or 1.0)

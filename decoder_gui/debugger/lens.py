@@ -18,7 +18,7 @@ from model.blueprint import Norm
 from model.engine import Array
 from model.layers import NORMS
 
-SLICE_BYTES = 32 * 2**20  # logits held at a time: large enough for a product to be a fast one
+SLICE_BYTES = 16 * 2**20  # logits held at a time: enough rows for a fast product
 TOP = 5
 NO_TARGET = -1
 
@@ -111,18 +111,6 @@ def lens_top(weights: object, rows: Array) -> Ids:
             best = logits.argmax(axis=-1)
             found[part] = np.where(np.isfinite(logits).all(axis=-1), best, -1)
     return found
-
-
-def lens_rows(
-    read: Callable[[Array], Array], rows: Array, targets: Ids, vocabulary: int, *, top: int = TOP
-) -> Iterator[LensRows]:
-    """What residual rows (rows, d_model) say, a slice at a time, in order.
-
-    ``targets`` (rows,) are the tokens of interest, -1 for none.
-    """
-    for part in slices(len(rows), vocabulary):
-        with np.errstate(all="ignore"):
-            yield summarize(read(rows[part]), targets[part], top=top)
 
 
 def slices(rows: int, vocabulary: int, itemsize: int = 4) -> Iterator[slice]:

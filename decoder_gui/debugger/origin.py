@@ -7,7 +7,7 @@ cache, shows in those that read what it wrote.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -263,8 +263,3 @@ def _other_rows(pattern: Doubles, values: Doubles, first: int) -> list[Doubles]:
 def _shared(rows: Array, heads: int) -> Doubles:
     """(kv_head, pos, d) as (head, pos, d): shared heads repeated."""
     return np.repeat(rows.astype(np.float64), heads // rows.shape[0], axis=0)
-
-
-def producers_of(operations: Sequence[Operation]) -> Mapping[str, int]:
-    """Array name -> index of the operation that records it."""
-    return {name: i for i, op in enumerate(operations) for name in op.outputs}

@@ -11,6 +11,7 @@ import numpy as np
 
 from decoder_gui.debugger.choosing import Pick, pick
 from decoder_gui.debugger.session import BlockReplayed, StepBegan, StepEnded, Update
+from model.ablation import Edit
 from model.engine import Array, Engine
 from model.faults import sampling_under
 from model.sampling import (
@@ -39,6 +40,7 @@ class Run:
     def __init__(self, engine: Engine, faults: frozenset[str] = frozenset()) -> None:
         self.trace = Trace(engine.operations, engine.shape)
         self.faults = faults
+        self.edits: tuple[Edit, ...] = engine.edits
         self._taken_by_hand: set[int] = set()
         self._settings: dict[int, SamplingConfig] = {}
         self._log_probabilities: list[float | None] = []

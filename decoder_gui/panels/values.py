@@ -16,13 +16,12 @@ from decoder_gui.view import View
 from decoder_gui.viewdata.arithmetic import short_name
 from decoder_gui.viewdata.numbers import format_value
 from decoder_gui.viewdata.operands import Cell
-from decoder_gui.viewdata.unfolding import FIRST_TERMS, MORE_TERMS, unfold
+from decoder_gui.viewdata.unfolding import FIRST_TERMS, MORE_TERMS, Entry, read_by, unfold
 from decoder_gui.viewdata.values import Statistics, ValuesView, build_values, limit_of
 from decoder_gui.widgets.arithmetic_view import ArithmeticView
 from decoder_gui.widgets.link_flow import Piece, Span
 from decoder_gui.widgets.value_controls import ChoiceBar, NumberStepper, ScaleLegend
 from decoder_gui.widgets.value_grid import ValueGrid
-from model.ablation import describe
 
 ROW, MATRIX = "row", "matrix"
 MODES = ((ROW, "Row"), (MATRIX, "Matrix"))
@@ -127,9 +126,6 @@ class ValuesPanel(Panel):
         self.grid.set_view(view, style, whole=whole, limit=limit)
         self.grid.setMaximumHeight(self.grid.height_wanted())
         problems = [text for text in (statistics.problem, view.disagreement) if text]
-        branch = self.context.branches.active
-        if view.disagreement and branch is not None and branch.edits:
-            problems.append(f"This branch is edited: {describe(branch.edits)}.")
         self._show_arithmetic(view, " ".join(problems))
         self.set_caption(view.whole_title if whole else view.title, statistics.text)
         self.mode.set_options(MODES, self._mode, style)
@@ -150,36 +146,38 @@ class ValuesPanel(Panel):
 
     def _show_arithmetic(self, view: ValuesView, problem: str) -> None:
         """The lines, the way here, and what the number in hand is made of, as links."""
-        moment, style = self.context.moment, self.context.style
-        worked = view.derivation
-        if moment is None or worked is None:
-            self.arithmetic.set_lines(view.arithmetic, problem, style)
-            return
+        moment, worked = self.context.moment, view.derivation
+        assert moment is not None
         if self._listed_of != (self.context.cursor, view.cell):
             self._listed_of, self._listed = (self.context.cursor, view.cell), {}
-        shown = unfold(moment, worked, lambda index: self._listed.get(index, FIRST_TERMS))
         self._sources = []
         pieces: list[Piece] = []
-        if worked.agrees:
-            pieces.append((Span(f"✓ {worked.short_verdict}", None, view.verdict, "good"),))
-        for entry in shown.entries:
-            spans = []
-            for part in entry:
-                link = None if part.source is None else self._link(part.source)
-                spans.append(Span(part.text, link, part.tip))
-            pieces.append(tuple(spans))
-        pieces.extend(
-            (Span(more.words, self._link(more.sum_index), f"List {MORE_TERMS} more"),)
-            for more in shown.more
-        )
-        note = view.verdict if worked.agrees else ""  # a disagreement stands above already
+        note = ""
+        if worked is not None:
+            shown = unfold(moment, worked, lambda index: self._listed.get(index, FIRST_TERMS))
+            if worked.agrees:  # a disagreement stands above already
+                pieces.append((Span(f"✓ {worked.short_verdict}", None, view.verdict, "good"),))
+                note = view.verdict
+            pieces.extend(self._piece(entry) for entry in shown.entries)
+            pieces.extend(
+                (Span(more.words, self._link(more.sum_index), f"List {MORE_TERMS} more"),)
+                for more in shown.more
+            )
+        elif view.cell is not None and view.missing is None:
+            pieces.extend(self._piece(entry) for entry in read_by(moment, view.cell))
         self.arithmetic.set_lines(
             view.arithmetic,
             problem,
-            style,
+            self.context.style,
             trail=self._trail_pieces(view),
             operands=tuple(pieces),
             note=note,
+        )
+
+    def _piece(self, entry: Entry) -> Piece:
+        return tuple(
+            Span(part.text, None if part.source is None else self._link(part.source), part.tip)
+            for part in entry
         )
 
     def _link(self, source: Cell | int) -> int:

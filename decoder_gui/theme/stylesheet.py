@@ -36,9 +36,12 @@ def apply_style(application: QApplication, style: Style) -> None:
         # Fusion draws the same on every platform; what the sheet leaves out looks alike too.
         application.setStyle("Fusion")
         application.setProperty("decoderBaseStyle", True)
+    sheet = stylesheet(style)
+    if sheet == application.styleSheet():
+        return  # to set it again would style every widget anew, which holds up the window
     application.setPalette(qt_palette(style))
     application.setFont(style.font(Face.BODY))
-    application.setStyleSheet(stylesheet(style))
+    application.setStyleSheet(sheet)
 
 
 def qt_palette(style: Style) -> QPalette:
@@ -320,6 +323,8 @@ QAbstractItemView {{
     background: transparent; color: {p.text}; border: none; outline: none;
     alternate-background-color: {p.sunken};
     selection-background-color: {p.inverse}; selection-color: {p.inverse_text}; }}
+QListView[kind="list"] {{ border: 1px solid transparent; border-radius: {px(4)}px; }}
+QListView[kind="list"]:focus {{ border: 1px solid {p.outline}; }}
 QListView[kind="list"]::item {{ padding: {px(4)}px {px(2)}px; }}
 QHeaderView, QTableCornerButton::section {{ background: transparent; border: none; }}
 QHeaderView::section {{

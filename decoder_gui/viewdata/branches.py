@@ -18,9 +18,10 @@ COLUMNS = (
     Column("What is different", stretch=True),
     Column("Steps", number=True, tip="Steps in all"),
     Column(
-        "Log-likelihood",
+        "ln p",
         number=True,
-        tip="Sum over its tokens of their log-probabilities given all before them, in nats",
+        tip="Log-likelihood: the sum over its tokens of their log-probabilities given all before "
+        "them, in nats",
     ),
     Column(
         "Bytes",
@@ -30,6 +31,7 @@ COLUMNS = (
 )
 BEGINNING = "the run that all began with"
 AGAIN = "run again when entered"
+NAME_LENGTH, TEXT_LENGTH = 20, 120  # characters, beyond which a name or a text is cut
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,10 @@ def build_branches(
     details: list[str] = []
     marked = None
     for index, branch in enumerate(tree):
-        taken = own[branch.id] + kept.get(branch.id, 0)
-        if branch.id == tree.active:
-            marked = index
-        rows.append(_row(branch, branch.id == tree.active, taken))
-        details.append(_details(branch, tree, tokenizer, own[branch.id], kept.get(branch.id, 0)))
+        active = branch.id == tree.active
+        marked = index if active else marked
+        rows.append(_row(branch, active, own[branch.id], kept.get(branch.id, 0)))
+        details.append(_details(branch, tree, tokenizer))
     return BranchesView(
         Table(COLUMNS, tuple(rows), marked),
         tuple(branch.id for branch in tree),
@@ -78,39 +79,41 @@ def build_branches(
     )
 
 
-def _row(branch: Branch, active: bool, taken: int) -> Row:
+def _row(branch: Branch, active: bool, own: int, kept: int) -> Row:
     total, count = log_likelihood(branch)
     likelihood = Cell("—", AGAIN, Tone.MUTED)
     if not branch.planned:
-        likelihood = Cell(format_value(total, 2), f"{total!r} nats over {plural(count, 'token')}")
+        mean = f", {format_value(total / count, 3)} a token" if count else ""
+        likelihood = Cell(
+            format_value(total), f"{total!r} nats over {plural(count, 'token')}{mean}"
+        )
     changed = branch.reason or BEGINNING
     tone = Tone.PLAIN if branch.reason else Tone.MUTED
+    name = branch.name
+    if len(name) > NAME_LENGTH:
+        name = name[: NAME_LENGTH - 1] + "…"
     return (
-        Cell(f"▶ {branch.name}" if active else branch.name, branch.name, strong=active),
+        Cell(f"▶ {name}" if active else name, branch.name, strong=active),
         Cell(f"{changed}; {AGAIN}" if branch.planned else changed, tone=tone),
         Cell(str(len(branch.steps))),
         likelihood,
-        Cell(format_bytes(taken), f"{taken:,} bytes"),
+        Cell(
+            format_bytes(own + kept),
+            f"{own:,} bytes of recorded arrays are its own; {kept:,} bytes of keys and values are "
+            "kept beside the cache.",
+        ),
     )
 
 
-def _details(branch: Branch, tree: Tree, tokenizer: Tokenizer, own: int, kept: int) -> str:
-    lines = [tokenizer.decode(list(branch.token_ids))]
+def _details(branch: Branch, tree: Tree, tokenizer: Tokenizer) -> str:
+    """Its text, what it shares, and what is done to its engine."""
+    text = tokenizer.decode(list(branch.token_ids))
+    lines = [text if len(text) <= TEXT_LENGTH else "…" + text[-TEXT_LENGTH + 1 :]]
     if branch.limb.parent is not None:
         parent = tree[branch.limb.parent].name
-        lines.append(f"Shares positions before {branch.limb.position} with {parent}.")
+        lines.append(f"Shares what lies before position {branch.limb.position} with {parent}.")
     if branch.edits:
         lines.append(f"Its engine is edited: {describe(branch.edits)}.")
     if branch.planned:
         lines.append("It was freed, or faults or the context changed: entering it runs it again.")
-    else:
-        total, count = log_likelihood(branch)
-        mean = f", {format_value(total / count, 3)} a token" if count else ""
-        lines.append(
-            f"Log-likelihood {format_value(total, 3)} nats over {plural(count, 'token')}{mean}."
-        )
-        lines.append(
-            f"{format_bytes(own)} of recorded arrays are its own; {format_bytes(kept)} of keys and "
-            "values are kept beside the cache."
-        )
     return "\n".join(lines)

@@ -83,6 +83,7 @@ class ComparisonView:
         remarks: sentences on what was not compared.
         hint: for the title bar.
         agrees: whether nothing differs.
+        parted: whether there are positions after the tokens part.
         first, origin: whether there is such a place to travel to, apart from one another.
     """
 
@@ -90,13 +91,14 @@ class ComparisonView:
     remarks: tuple[str, ...]
     hint: str
     agrees: bool
+    parted: bool
     first: bool
     origin: bool
     table: LayerTable
 
 
-def build_comparison(found: Comparison) -> ComparisonView:
-    """The view of a result."""
+def build_comparison(found: Comparison, *, beyond: bool = False) -> ComparisonView:
+    """The view of a result; ``beyond``: of the positions after the tokens part."""
     origin, first = found.origin, found.first
     apart = origin is not None and first is not None and origin.operation != first.operation
     return ComparisonView(
@@ -104,14 +106,15 @@ def build_comparison(found: Comparison) -> ComparisonView:
         remarks=tuple(sentence(remark) for remark in found.remarks),
         hint=f"{plural(found.positions, 'position')} · tolerance {scientific(found.tolerance)}",
         agrees=found.agrees,
+        parted=any(result.beyond is not None for result in found.results),
         first=first is not None,
         origin=apart,
-        table=layer_table(found),
+        table=layer_table(found, beyond=beyond),
     )
 
 
-def layer_table(found: Comparison) -> LayerTable:
-    """The largest difference of every operation."""
+def layer_table(found: Comparison, *, beyond: bool = False) -> LayerTable:
+    """The largest difference of every operation, over the same tokens or over different ones."""
     depth = found.left.recording.shape.depth
     rows: dict[str, dict[int, LayerCell]] = {}
     labels: dict[str, str] = {}
@@ -119,7 +122,8 @@ def layer_table(found: Comparison) -> LayerTable:
         operation = result.operation
         key = operation.short_name if operation.layer is not None else f"/{operation.name}"
         labels.setdefault(key, operation.label)
-        rows.setdefault(key, {})[operation.layer or 0] = _cell(found, result)
+        cell = _cell_beyond(found, result) if beyond else _cell(found, result)
+        rows.setdefault(key, {})[operation.layer or 0] = cell
     nothing = LayerCell("", "this layer has no such operation")
     return LayerTable(
         depth,
@@ -151,6 +155,16 @@ def _cell(found: Comparison, result: OperationResult) -> LayerCell:
         spoken += f"; {plural(result.both_nan, 'number is', 'numbers are')} NaN in both"
     heat = heat_of(worst.difference, found.tolerance)
     return LayerCell(result_words(result), spoken, result.past, origin, heat, result)
+
+
+def _cell_beyond(found: Comparison, result: OperationResult) -> LayerCell:
+    """Over different tokens a difference is no fault: it has no colour but a mark."""
+    if result.beyond is None:
+        where = operation_words(result.operation)
+        return LayerCell("—", f"{where}: nothing of it is recorded in both", result=result)
+    number = scientific(result.beyond.difference)
+    where = where_is(found, result.beyond)
+    return LayerCell(f"{number} *", f"different tokens: {number} at {where}", result=result)
 
 
 def heat_of(difference: float, tolerance: float) -> float:
@@ -226,5 +240,5 @@ def _hint(statistics: Statistics) -> str:
         parts.append(f"from {scientific(statistics.low)} to {scientific(statistics.high)}")
     wrong = statistics.nan + statistics.infinite
     if wrong:
-        parts.append(f"{plural(wrong, 'cell')} not a number or infinite in one run")
+        parts.append(f"{wrong:,} NaN or infinite")
     return " · ".join(parts)

@@ -20,6 +20,7 @@ from decoder_gui.viewdata.numbers import (
 )
 from decoder_gui.viewdata.plots import Axis, Mark, Plot, Series
 from decoder_gui.viewdata.tables import Cell, Column, Table, Tone
+from decoder_gui.viewdata.token_strip import MOST_SURPRISE
 
 LABELS = 9  # tokens named under the bars, the most surprising ones that do not crowd each other
 LABEL_LENGTH = 8
@@ -139,6 +140,9 @@ def _figures(moment: Moment, evidence: Evidence) -> tuple[Figure, ...]:
         Figure("Per token", f"{format_value(total / count)} nats", _bits(total, count)),
         Figure("Perplexity", format_value(evidence.perplexity), "exp of the mean surprise"),
         Figure("Model would agree", f"{agree} of {count}", f"{share} of the tokens have rank 1"),
+        Figure(
+            "Colour on the strip", f"0 to {MOST_SURPRISE:g} nats", "behind each log-probability"
+        ),
         Figure(
             "Most surprising",
             f"{format_log_probability(odd[0].log_probability)} nats",

@@ -11,6 +11,7 @@ from decoder_gui.debugger.choosing import pick
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.run import Run
 from decoder_gui.viewdata.weights import RecordedFacts, Weights
+from model.ablation import Edit
 from model.captured_engine import CapturedEngine
 from model.checkpoints import LoadedModel
 from model.engine import Array
@@ -116,6 +117,7 @@ class Moment:
     choices: tuple[Choice, ...] = ()
     token_log_probabilities: tuple[float | None, ...] = ()
     faults: frozenset[str] = frozenset()
+    edits: tuple[Edit, ...] = ()  # what the engine of this run changes where it is computed
     pieces: Sequence[Piece] = field(default=())  # one per position of the whole trace
     sampling_refusal: str = ""  # why nothing can be sampled from the step in hand, in words
 
@@ -193,6 +195,7 @@ def build_moment(
         ),
         token_log_probabilities=run.log_probabilities,
         faults=run.faults,
+        edits=run.edits,
         pieces=_pieces(cast(Hashable, model.tokenizer), run.trace.token_ids),
         sampling_refusal=refusal,
     )

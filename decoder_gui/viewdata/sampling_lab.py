@@ -11,11 +11,12 @@ from decoder_gui.debugger.continuations import Continuation, Timing
 from decoder_gui.viewdata.kv_cache import Figure
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_count, format_percent, format_value, plural
+from decoder_gui.viewdata.order_choices import token_text
 from decoder_gui.viewdata.sampling_controls import stage_settings
-from decoder_gui.viewdata.sampling_pipeline import token_text
 from decoder_gui.viewdata.tables import Cell, Column, Row, Table, Tone
 from model.errors import DecoderError
 from model.faults import sampling_under
+from model.ranking import Ids
 from model.sampling import (
     STAGE_WORDS,
     STAGES,
@@ -273,11 +274,7 @@ def build_two_settings(moment: Moment | None, other: SamplingConfig) -> TwoSetti
     except DecoderError as problem:
         return TwoSettings(rows, refusal=f"{str(problem)[:1].upper()}{str(problem)[1:]}.")
     found = compare(first, second)
-    places = first.ranking.places
-    only = [
-        sorted(ids.tolist(), key=lambda token: int(places[token]))
-        for ids in (found.only_first, found.only_second)
-    ]
+    only = [_by_rank(ids, first) for ids in (found.only_first, found.only_second)]
     landings = [
         draw(each, 0.0 if each.config.deterministic else moment.step.uniform)
         for each in (first, second)
@@ -312,11 +309,20 @@ def _divergence(label: str, value: float, one: str, other: str) -> Figure:
     return Figure(label, f"{format_value(value)} nats", f"Σ p{one} ln(p{one} / p{other})")
 
 
-def _named(moment: Moment, ids: list[int]) -> str:
-    if not ids:
+def _by_rank(ids: Ids, shown: Distribution) -> Ids:
+    """The same tokens, the likeliest by raw probability first, without sorting them."""
+    among = np.zeros(shown.ranking.vocabulary, bool)
+    among[ids] = True
+    order = shown.ranking.order
+    return order[among[order]]
+
+
+def _named(moment: Moment, ids: Ids) -> str:
+    """Some tokens, the likeliest first."""
+    if not ids.size:
         return "none"
-    words = " ".join(token_text(moment, token) for token in ids[:SHOWN_APART])
-    more = len(ids) - SHOWN_APART
+    words = " ".join(token_text(moment, token) for token in ids[:SHOWN_APART].tolist())
+    more = ids.size - SHOWN_APART
     return words + (f" and {plural(more, 'other')}" if more > 0 else "")
 
 

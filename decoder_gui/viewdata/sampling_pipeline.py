@@ -10,18 +10,14 @@ from decoder_gui.debugger.sampling_code import is_on
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.next_token import CUT_WORDS
 from decoder_gui.viewdata.numbers import format_count, format_percent, format_value, plural
+from decoder_gui.viewdata.order_choices import OrderChoice, order_choices, token_text
 from decoder_gui.viewdata.token_search import LOOKED_THROUGH, find_tokens
-from model.errors import DecoderError
-from model.faults import sampling_under
 from model.sampling import (
     STAGE_WORDS,
     Distribution,
     SamplingConfig,
     Stage,
-    distribution_from,
-    draw,
     find_order,
-    order_names,
 )
 
 ROWS = 40  # candidates listed; never changes what is drawn
@@ -84,20 +80,6 @@ class PipelineRow:
 
 
 @dataclass(frozen=True)
-class OrderChoice:
-    """An order that can be chosen, and what it would keep."""
-
-    name: str
-    title: str
-    rule: str
-    kept: int
-    lands_on: str
-    current: bool
-    text: str  # all of it on a button: "hugging-face 12"
-    tip: str
-
-
-@dataclass(frozen=True)
 class Pipeline:
     """The panel's contents; without columns there is a ``refusal``."""
 
@@ -105,6 +87,7 @@ class Pipeline:
     rows: tuple[PipelineRow, ...] = ()
     orders: tuple[OrderChoice, ...] = ()
     rule: str = ""
+    others: str = ""  # what each of the other orders would keep and drop
     summary: str = ""
     outside: str = ""
     search: str = ""  # what the search box found, in words
@@ -121,12 +104,13 @@ def build_pipeline(moment: Moment | None, search: str = "") -> Pipeline:
         words = moment.sampling_refusal or "the logits of this step are not computed yet"
         return Pipeline(refusal=f"{words[:1].upper()}{words[1:]}.")
     found = find_tokens(search, shown, moment.model.tokenizer)
-    rows = _rows(moment, shown, found)
+    rows, orders = _rows(moment, shown, found), order_choices(moment, shown)
     return Pipeline(
         columns=_columns(moment, shown),
         rows=rows,
-        orders=_orders(moment, shown),
+        orders=orders,
         rule=_rule(moment, shown),
+        others=" · ".join(f"{each.title} {each.change}" for each in orders if not each.current),
         summary=(
             f"{format_count(shown.kept_count)} of {plural(shown.ranking.vocabulary, 'token')} kept"
             f" · entropy {format_value(shown.entropy, 2)} nats · "
@@ -136,11 +120,6 @@ def build_pipeline(moment: Moment | None, search: str = "") -> Pipeline:
         search=_found_words(moment, shown, search, found),
         full=max(max(cell.probability for cell in row.cells) for row in rows),
     )
-
-
-def token_text(moment: Moment, token: int) -> str:
-    """A token as every panel writes it."""
-    return moment.model.tokenizer.piece(token).text
 
 
 # ---- columns
@@ -360,50 +339,6 @@ def _outside(rows: Sequence[PipelineRow], shown: Distribution) -> str:
         f"{plural(rest, 'token')} not listed hold {format_percent(raw)} of the raw mass and "
         f"{format_percent(final)} of the final."
     )
-
-
-# ---- orders and search
-
-
-def _orders(moment: Moment, shown: Distribution) -> tuple[OrderChoice, ...]:
-    """What every order with a name would keep under the same settings and the same luck."""
-    own = moment.sampling.order not in order_names()
-    names = [*order_names(), *([moment.sampling.order] if own else [])]
-    return tuple(_choice(moment, shown, name) for name in names)
-
-
-def _choice(moment: Moment, shown: Distribution, name: str) -> OrderChoice:
-    config = replace(moment.sampling, order=name)
-    current = name == moment.sampling.order
-    found = shown
-    if not current:
-        try:
-            followed = sampling_under(config, moment.faults)
-        except DecoderError:
-            followed = config
-        history = shown.stages[0].occurred.tolist()
-        found = distribution_from(shown.ranking, followed, history)
-    lands = token_text(moment, draw(found, 0.0 if config.deterministic else _held(moment)))
-    order = find_order(name)
-    title = name if name in order_names() else "one's own"
-    return OrderChoice(
-        name=name,
-        title=title,
-        rule=order.rule,
-        kept=found.kept_count,
-        lands_on=lands,
-        current=current,
-        text=f"{title}  {format_count(found.kept_count)}",
-        tip=(
-            f"{order.rule[:1].upper()}{order.rule[1:]}. Keeps "
-            f"{plural(found.kept_count, 'token')}; the held draw lands on {lands}."
-        ),
-    )
-
-
-def _held(moment: Moment) -> float:
-    assert moment.step is not None
-    return moment.step.uniform
 
 
 def _rule(moment: Moment, shown: Distribution) -> str:

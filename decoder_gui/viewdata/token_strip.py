@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,6 +10,7 @@ from operator import is_
 
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_exact, format_log_probability
+from model.ablation import describe
 from model.checks import CheckResult
 from model.tokenizers import Piece
 from model.trace import Phase, Step
@@ -20,6 +22,7 @@ CHIPS: dict[str, tuple[str, ...]] = {
     CAUSAL: ("causal-weights", "causal-behaviour"),
     CACHE: ("cache-equals-full",),
 }
+MOST_SURPRISE = 8.0  # nats from which the colour behind a number is full
 WHITE_SPACE = frozenset("␣⏎⇥")
 
 
@@ -44,6 +47,13 @@ class TokenCell:
     log_probability: float | None
     shown_log_probability: str
     by_hand: bool
+
+    @property
+    def surprise(self) -> float:
+        """How surprising it was, from 0 (certain) to 1 (8 nats or more, a probability of 3e-4)."""
+        if self.log_probability is None or math.isnan(self.log_probability):
+            return 0.0
+        return min(1.0, max(0.0, -self.log_probability / MOST_SURPRISE))
 
     def whole(self, *, computed: bool = True) -> str:
         """All that is known about it, in words; without its probability until that is computed."""
@@ -186,6 +196,9 @@ def build_status(
         words = f"Fault on: {', '.join(sorted(moment.faults))}"
         why = "A deliberate fault is switched on: the numbers are wrong on purpose."
         chips.append(StatusChip("faults", words, ChipState.BAD, why))
+    if moment.edits:
+        why = f"The engine of this branch is edited: {describe(moment.edits)}. Checks are of it."
+        chips.append(StatusChip("edits", "Edited", ChipState.PLAIN, why))
     named = {result.name: result for result in checks}
     for chip, names in CHIPS.items():
         chips.append(_check_chip(chip, [named.get(name) for name in names], pending))

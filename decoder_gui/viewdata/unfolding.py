@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from decoder_gui.viewdata.arithmetic import SPELLED_DIGITS, Derivation
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_value
-from decoder_gui.viewdata.operands import Cell, Operand, Sum, Term
-from decoder_gui.viewdata.provenance import VOCABULARY, rest_words, where_words
+from decoder_gui.viewdata.operands import Cell, Operand, Sum, Term, symbol_of
+from decoder_gui.viewdata.provenance import VOCABULARY, rest_words, sum_words, where_words
 
 FIRST_TERMS, MORE_TERMS = 6, 60
 
@@ -55,13 +55,33 @@ def unfold(moment: Moment, worked: Derivation, shown: Callable[[int], int]) -> U
     for index, total in enumerate(worked.sums):
         count = min(shown(index), len(total))
         if len(worked.sums) > 1 or worked.operands:
-            entries.append((Part(f"{total.name}:"),))
+            entries.append((Part(f"{total.name}:", sum_words(total)),))
         for term in total.largest(count):
             entries.append(_term(moment, total, term, digits))
         words = rest_words(total, count)
         if words:
             more.append(More(index, words))
     return Unfolded(tuple(entries), tuple(more))
+
+
+def read_by(moment: Moment, cell: Cell) -> tuple[Entry, ...]:
+    """What the operation of a cell reads, where nothing can be worked out: the way goes on there.
+
+    Of an array with a head axis the cell's own head, or the first one.
+    """
+    operation = moment.operation
+    if operation is None:
+        return ()
+    entries: list[Entry] = []
+    for name in operation.inputs:
+        array = None if moment.step is None else moment.array(moment.step.index, name)
+        if array is None:
+            continue
+        head = (cell.head or 0) if array.ndim == 3 else None
+        head = None if head is None else min(head, array.shape[0] - 1)
+        source = Cell(name, cell.position, head, 0)
+        entries.append((Part("reads "), Part(symbol_of(name), where_words(moment, source), source)))
+    return tuple(entries)
 
 
 def _term(moment: Moment, total: Sum, term: Term, digits: int) -> Entry:

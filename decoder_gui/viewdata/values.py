@@ -137,6 +137,7 @@ class ValuesView:
     derivation: Derivation | None = None
     without: str = ""  # why there is no derivation
     faults: tuple[str, ...] = ()
+    edited: str = ""  # what an edit of this run did to this number, in words
     message: str = ""
     missing: tuple[int, int] | None = None
 
@@ -245,6 +246,8 @@ class ValuesView:
         """In words that the arithmetic does not give the recorded number, or an empty string."""
         if self.derivation is None or self.derivation.agrees:
             return ""
+        if self.edited:
+            return f"{self.verdict} This run is edited: {self.edited}."
         if self.faults:
             return f"{self.verdict} Switched on: {', '.join(self.faults)}."
         return f"{self.verdict} This operation did something else than its formula says."
@@ -315,7 +318,18 @@ def build_values(moment: Moment, output: str = "", axis: str = "") -> ValuesView
         derivation=worked,
         without=without,
         faults=tuple(sorted(moment.faults)),
+        edited=_edited(moment, operation, cell),
         missing=operand,
+    )
+
+
+def _edited(moment: Moment, operation: Operation, cell: Cell) -> str:
+    """The words of the edits of a number; the names that one array has stand for each other."""
+    names = operation.outputs if operation.kind is Kind.RESIDUAL else (cell.array,)
+    return "; ".join(
+        edit.words
+        for edit in moment.edits
+        if edit.name in names and edit.touches(cell.position, cell.head)
     )
 
 

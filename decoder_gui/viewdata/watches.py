@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from decoder_gui.debugger.spots import STAGES, Reading, Shown, Spot, read_row, summary
 from decoder_gui.debugger.watches import Watch, last_change, missing_words
@@ -47,7 +48,7 @@ class WatchRow:
     is_row: bool
     shown: Shown
 
-    @property
+    @cached_property
     def range(self) -> tuple[float, float] | None:
         """Smallest and largest finite value, or None without any."""
         values = [r.value for r in self.readings if r.value is not None and math.isfinite(r.value)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 
@@ -38,11 +38,14 @@ class ArithmeticView(QScrollArea):
         self.note.setProperty("kind", "muted")
         self._style: Style | None = None
         self._heights: tuple[int, ...] | None = None  # width, then each part's
+        self._owes_hint = False  # whether the size wanted has changed untold
         self.lines.setAccessibleName("Arithmetic of the chosen cell")
+        self.setAccessibleName("Arithmetic of the chosen cell, scrolled with the arrow keys")
         self.note.setAccessibleName("Recomputed and recorded")
         for part in (self.trail, self.operands, self.note):
             part.hide()
-        self.setAccessibleName("Arithmetic")
+        for flow in (self.trail, self.operands):
+            flow.pointed.connect(lambda rect, flow=flow: self._bring_into_sight(flow, rect))
         self.setWidget(self._content)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -72,8 +75,11 @@ class ArithmeticView(QScrollArea):
                     f'QLabel {{ font: {weight.value} {style.px(pixels)}px "{family}"; }}'
                 )
         before = self._texts()
-        self.trail.set_pieces(trail, style)
-        self.operands.set_pieces(operands, style)
+        other = "\n".join(lines) != self.lines.text()
+        self.trail.set_pieces(trail, style, anew=other)
+        self.operands.set_pieces(operands, style, anew=other)
+        if other:
+            self.verticalScrollBar().setValue(0)
         for label, text in ((self.lines, "\n".join(lines)), (self.problem, problem)):
             if text != label.text():
                 label.setText(text)
@@ -85,6 +91,11 @@ class ArithmeticView(QScrollArea):
                 if part is not self.lines:
                     part.setVisible(self._speaks(part))
             self._rearrange()
+
+    def _bring_into_sight(self, flow: LinkFlow, rect: QRect) -> None:
+        top = flow.y() + rect.top()
+        self.ensureVisible(0, top, 0, 0)
+        self.ensureVisible(0, top + rect.height(), 0, 0)
 
     def _texts(self) -> tuple[str, ...]:
         parts = (self.lines, self.problem, self.note)
@@ -101,13 +112,20 @@ class ArithmeticView(QScrollArea):
         super().resizeEvent(event)
         before = self._heights
         self._arrange()
-        if self._heights != before:
+        if self._owes_hint or self._heights != before:
+            self._owes_hint = False
             self.updateGeometry()
 
     def _rearrange(self) -> None:
         before, self._heights = self._heights, None
         self._arrange()
-        if self._heights != before:
+        assert self._heights is not None
+        totals = [self._total(each) for each in (before, self._heights) if each is not None]
+        if len(totals) == 2 and min(totals) > self.height():
+            # It scrolls before and after: another hint would lay the panel out for nothing. The
+            # next change of size needs it.
+            self._owes_hint |= totals[0] != totals[1]
+        elif len(set(totals)) != 1 or len(totals) == 1:
             self.updateGeometry()
 
     def _measured(self) -> tuple[int, ...]:

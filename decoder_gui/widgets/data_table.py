@@ -282,7 +282,7 @@ class _Cells(QStyledItemDelegate):
         if chosen:
             painter.fillRect(rect, style.colour("inverse"))
         elif marked:
-            painter.fillRect(rect, style.colour("border"))
+            painter.fillRect(rect, style.colour("empty"))  # text reads on it in every palette
         if cell.share is not None and not chosen:
             width = round(max(0.0, min(1.0, cell.share)) * rect.width())
             bar = QRect(rect.left(), rect.top() + 2, width, rect.height() - 4)

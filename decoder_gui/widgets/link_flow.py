@@ -54,9 +54,11 @@ class LinkFlow(QWidget):
 
     Signals:
         followed(int): the link of a span was activated.
+        pointed(QRect): where the link stands that has the keyboard now.
     """
 
     followed = Signal(int)
+    pointed = Signal(QRect)
 
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -72,15 +74,15 @@ class LinkFlow(QWidget):
         self.setMouseTracking(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
-    def set_pieces(self, pieces: Iterable[Piece], style: Style) -> None:
-        """Show other pieces; the keyboard stays at the link of the same number."""
+    def set_pieces(self, pieces: Iterable[Piece], style: Style, *, anew: bool = False) -> None:
+        """Show other pieces; the keyboard stays at the link of its number, or begins ``anew``."""
         pieces = tuple(pieces)
         if pieces == self._pieces and style == self._style:
             return
         self._pieces, self._style, self._width = pieces, style, -1
         self._text = "  ".join("".join(span.text for span in piece) for piece in pieces)
         links = len(self._links())
-        self._current = min(self._current, max(0, links - 1))
+        self._current = 0 if anew else min(self._current, max(0, links - 1))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus if links else Qt.FocusPolicy.NoFocus)
         self._describe()
         self.update()
@@ -180,6 +182,7 @@ class LinkFlow(QWidget):
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
         self.update()
+        self._tell_where()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
@@ -192,6 +195,12 @@ class LinkFlow(QWidget):
         self._current = at
         self._describe()
         self.update()
+        self._tell_where()
+
+    def _tell_where(self) -> None:
+        current = self.current
+        if current is not None and current.link is not None:
+            self.pointed.emit(self.link_rect(current.link))
 
     def _describe(self) -> None:
         current = self.current

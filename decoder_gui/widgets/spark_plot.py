@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import isfinite
 
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
@@ -13,7 +14,7 @@ from decoder_gui.viewdata.watches import WatchRow
 from decoder_gui.widgets.hatching import fill_hatched
 
 INSET, DOT, RING, CROSS, GAP = 4, 2.5, 2.5, 3, 8
-CROWDED = 5  # pixels between two steps below which points are not drawn one by one
+CROWDED = 9  # pixels between two steps below which points are not drawn one by one
 
 
 class SparkPlot:
@@ -51,14 +52,21 @@ class SparkPlot:
 
     def point(self, step: int) -> QPointF:
         """Where a step's value is painted; for a step without one, on the middle line."""
-        part = step / (self._count - 1) if self._count > 1 else 0.5
-        x = self._inner.x() + self._inner.width() * part
-        value, span = self._row.readings[step].value, self._row.range
-        if value is None or span is None or not isfinite(value):
-            return QPointF(x, self._inner.center().y())
-        low, high = span
-        up = (value - low) / (high - low) if high > low else 0.5
-        return QPointF(x, self._inner.bottom() - up * self._inner.height())
+        return self._points[step]
+
+    @cached_property
+    def _points(self) -> tuple[QPointF, ...]:
+        inner, middle = self._inner, self._inner.center().y()
+        low, high = self._row.range or (0.0, 0.0)
+        across = inner.width() / max(1, self._count - 1)
+        start = inner.x() if self._count > 1 else inner.center().x()
+        points = []
+        for step, reading in enumerate(self._row.readings):
+            y = middle
+            if reading.value is not None and isfinite(reading.value) and high > low:
+                y = inner.bottom() - (reading.value - low) / (high - low) * inner.height()
+            points.append(QPointF(start + across * step, y))
+        return tuple(points)
 
     def step_at(self, point: QPoint) -> int:
         """The step nearest to a point of the plot, -1 beside it."""

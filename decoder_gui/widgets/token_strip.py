@@ -32,6 +32,8 @@ RADIUS, UNDERLINE = 5.0, 3.0
 TOKEN_TOP, TOKEN_HEIGHT = 3.0, 20.0
 POSITION_TOP, POSITION_HEIGHT = 22.0, 13.0
 NUMBER_TOP, NUMBER_HEIGHT = 35.0, 13.0
+SURPRISE_OPACITY = 0.55  # of the ground behind the number of a token that nobody expected
+READABLE = 0.2  # share of the colour on which muted text would not stand out enough
 MOST_CHARACTERS = 24  # a longer token is elided, the tooltip has the whole
 PENDING_TEXT = "?"
 
@@ -220,6 +222,7 @@ class TokenStrip(QWidget):
         self._paint_token(painter, cell, box, exists)
         position = str(cell.position) + (" hand" if cell.by_hand else "")
         self._paint_line(painter, box, POSITION_TOP, POSITION_HEIGHT, Face.TINY, position, exists)
+        self._paint_surprise(painter, cell, box)
         self._paint_line(
             painter,
             box,
@@ -228,7 +231,20 @@ class TokenStrip(QWidget):
             Face.MONO_TINY,
             self.shown_number(cell.position),
             exists,
+            role="text" if exists and cell.surprise > READABLE else "",
         )
+
+    def _paint_surprise(self, painter: QPainter, cell: TokenCell, box: QRectF) -> None:
+        """Colour behind the number: the more, the less probable the token was."""
+        if not self.shown_number(cell.position) or cell.surprise <= 0:
+            return
+        px, opacity = self._style.px, SURPRISE_OPACITY * cell.surprise
+        ground = QRectF(
+            box.left() + px(2), box.top() + px(NUMBER_TOP), box.width() - px(4), px(NUMBER_HEIGHT)
+        )
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._style.colour("warning", opacity))
+        painter.drawRoundedRect(ground, px(2), px(2))
 
     def _paint_ground(self, painter: QPainter, box: QRectF, underline: QColor) -> None:
         style, radius = self._style, self._style.px(RADIUS)
@@ -268,12 +284,13 @@ class TokenStrip(QWidget):
         face: Face,
         text: str,
         exists: bool,
+        role: str = "",
     ) -> None:
         if not text:
             return
         px = self._style.px
         painter.setFont(self._fonts[face])
-        painter.setPen(self._style.colour("muted" if exists else "faint"))
+        painter.setPen(self._style.colour(role or ("muted" if exists else "faint")))
         painter.drawText(
             QRectF(box.left(), box.top() + px(top), box.width(), px(height)),
             Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip,

@@ -338,8 +338,8 @@ def test_what_comes_before_another_token_is_compared_and_the_rest_set_apart() ->
     assert found.first is None
     assert not found.agrees
     assert found.positions == 7
-    assert "positions before 7 are compared" in found.remarks[0]
-    assert headline(found).startswith("The tokens part at position 7")
+    assert headline(found).startswith("The tokens part at position 7: ")
+    assert "The 7 positions before it agree within 1e-4" in headline(found)
     embed = found.results[0]
     assert embed.worst is not None
     assert embed.worst.difference == 0
@@ -353,7 +353,7 @@ def test_runs_that_have_no_token_in_common_still_say_so() -> None:
     sides = [side_of(*record(loaded, (first, 2, 3)), SAMPLING, "run") for first in (0, 1)]
     found = compare(sides[0], sides[1])
     assert found.positions == 0
-    assert "no position is compared" in found.remarks[0]
+    assert "No position before it is left to compare." in headline(found)
 
 
 # ---- numbers that are none

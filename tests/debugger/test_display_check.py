@@ -125,6 +125,12 @@ def test_a_long_run_is_looked_at_in_places() -> None:
     [
         {"temperature": 0.0},
         {"temperature": 0.6, "top_k": 7, "top_p": 0.9, "min_p": 0.01},
+        {
+            "temperature": 0.8,
+            "top_p": 0.9,
+            "repetition_penalty": 1.6,
+            "order": "repetition_penalty,temperature,top_p,min_p,top_k",
+        },
     ],
 )
 def test_it_holds_with_every_fault_on(fault: str | None, settings: dict[str, Any]) -> None:

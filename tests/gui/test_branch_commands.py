@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +14,9 @@ from hypothesis import strategies as st
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.branches import Branch
 from decoder_gui.debugger.cursor import Cursor, Granularity
+from decoder_gui.viewdata.kv_cache import build_kv_cache
+from decoder_gui.viewdata.token_strip import build_status
+from decoder_gui.viewdata.values import build_values
 from decoder_gui.waiting import wait_until
 from model.trace import Phase, Trace
 from tests.gui.conftest import settle as settle_with_checks
@@ -183,6 +188,8 @@ def test_another_text_shares_what_it_begins_with(context: AppContext) -> None:
     assert whole is not None
     assert np.shares_memory(array, whole)
     assert active(context).reason == f"prompt changed from position {shared}"
+    assert context.moment is not None
+    assert build_kv_cache(context.moment).slab.prefill == len(new.token_ids)
     assert context.at_end
     assert all(check.holds for check in context.checks)
     assert len(context.checks) > 5
@@ -214,6 +221,20 @@ def test_an_ablated_head_is_zero_and_the_checks_are_of_the_edited_engine(
     assert logits is not None
     assert not np.array_equal(logits, before)
     assert active(context).reason == "zeroed head 2.1 from step 3"
+    chips = build_status(context.moment, context.checks, pending=False)
+    (edited,) = [chip for chip in chips if chip.text == "Edited"]
+    assert "zeroed head 2.1 from position" in edited.detail
+    assert "display" in {check.name for check in context.checks}
+    context.seek(Cursor(3, new.producer("blocks.2.attn.z")))
+    context.select(head=1)
+    assert context.moment is not None
+    values = build_values(context.moment)
+    assert values is not None
+    assert values.disagreement.endswith("This run is edited: zeroed head 2.1.")
+    context.select(head=0)
+    values = build_values(context.moment)
+    assert values is not None
+    assert not values.disagreement
     assert all(check.holds for check in context.checks)
     assert len(context.checks) > 5
     total = sum(p for p in active(context).run.log_probabilities if p is not None)
@@ -294,6 +315,21 @@ def test_deleting_the_branch_in_hand_goes_to_the_one_it_grew_from(context: AppCo
     context.branches.delete(7)
     settle(context)
     assert heard[-1] == "There is no such branch any more."
+
+
+def test_deleting_frees_the_arrays_and_keeps_what_others_share(context: AppContext) -> None:
+    take_other(context, 2)
+    array, shared = (trace_of(context).array(step, "blocks.1.attn.z") for step in (3, 1))
+    assert array is not None
+    own, kept = weakref.ref(array), shared
+    assert context.branches.tree.own_bytes()[1] == trace_of(context).nbytes(3)
+    del array, shared
+    context.branches.delete(1)
+    settle(context)
+    gc.collect()
+    assert own() is None
+    assert trace_of(context).array(1, "blocks.1.attn.z") is kept
+    assert context.branches.kept == {0: 0}
 
 
 def test_renaming_can_be_undone(context: AppContext) -> None:
@@ -386,6 +422,20 @@ def test_a_new_prompt_begins_without_branches(context: AppContext) -> None:
     context.move(1)
     settle(context)
     assert len(trace_of(context).steps) == 2
+
+
+def test_a_new_prompt_is_not_edited(context: AppContext) -> None:
+    context.branches.zero_mlp(0, 1)
+    settle(context)
+    assert context.moment is not None
+    assert context.moment.edits
+    context.prefill("The cat sat.")
+    settle(context)
+    assert context.moment is not None
+    assert not context.moment.edits
+    out = trace_of(context).array(0, "blocks.0.mlp.out")
+    assert out is not None
+    assert out.any()
 
 
 def test_a_branch_that_is_cancelled_before_its_first_step_is_gone(context: AppContext) -> None:

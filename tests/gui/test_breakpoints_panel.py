@@ -143,6 +143,24 @@ def test_the_one_that_stopped_is_marked_and_the_reason_stands_above(
     assert context.cursor.step == 0
 
 
+def test_a_low_panel_keeps_the_list_and_the_reason_in_one_line(panel: BreakpointsPanel) -> None:
+    context = panel.context
+    context.stops.add(OnStep(2))
+    context.go_first()
+    context.run()
+    settle(context)
+    assert panel.reason.isVisible()
+    assert panel.editing.isVisible()
+    panel.resize(360, 150)
+    QApplication.processEvents()
+    assert not panel.reason.isVisible()
+    assert not panel.editing.isVisible()
+    assert panel.brief.isVisible()
+    assert panel.brief.text() == panel.brief.toolTip() == panel.reason.text()
+    assert panel.list.height() > 50
+    assert panel.run_button.height() >= panel.run_button.sizeHint().height()
+
+
 def test_the_limit_is_set_in_the_panel(panel: BreakpointsPanel) -> None:
     panel.limit.setValue(3)
     assert panel.context.stops.limit == 3
@@ -539,6 +557,23 @@ def test_a_step_interrupts_a_search_in_the_worker(
     assert len(context.trace.steps) == 1
 
 
+def test_why_a_run_stopped_is_forgotten_with_its_step(panel: BreakpointsPanel) -> None:
+    context = panel.context
+    context.stops.add(OnStep(4))
+    context.go_first()
+    context.run()
+    settle(context)
+    assert panel.reason.isVisible()
+    context.go_last()
+    context.take_landing()
+    settle(context)
+    assert panel.reason.text().startswith("Stopped at step 4, embed: ")  # it is there still
+    context.prefill("A dog.")
+    settle(context)
+    assert context.stops.halt is None
+    assert not panel.reason.isVisible()
+
+
 def test_breakpoints_outlive_prompts_and_events_do_not_outlive_the_model(
     stories_context: AppContext,
 ) -> None:
@@ -620,6 +655,19 @@ def test_a_condition_is_set_and_reached_by_keys_alone(qtbot: QtBot, window: Main
     assert isinstance(panel, BreakpointsPanel)
     assert panel.reason.text().startswith("Stopped at step 0, blocks.2.attn.pattern: ")
     assert window.workspace.top_bar.notice == panel.reason.text()
+
+
+def test_b_stops_at_the_operation_in_hand(qtbot: QtBot, window: MainWindow) -> None:
+    context = window.workspace.context
+    window.activateWindow()
+    qtbot.keyClick(window, Key.Key_Home)
+    qtbot.keyClick(window, Key.Key_B)
+    assert [item.rule for item in context.stops.items] == [OnOperation("embed")]
+    qtbot.keyClick(window, Key.Key_F5)
+    settle(context)
+    assert context.cursor == Cursor(1, 0)
+    qtbot.keyClick(window, Key.Key_B)
+    assert not context.stops.items.items
 
 
 def test_escape_leaves_a_run(qtbot: QtBot, window: MainWindow) -> None:

@@ -255,7 +255,18 @@ def test_a_branch_is_compared_up_to_its_own_token(window: MainWindow) -> None:
     assert found.first is None
     panel = comparison_panel(window)
     assert "The tokens part at position 14" in panel.sentence.text()
-    assert "positions before 14 are compared" in panel.remarks.text()
+    assert "The 14 positions before it agree" in panel.sentence.text()
+    table = panel.table
+    assert {cell.text for row in table.table.rows for cell in row.cells} == {"0", "—"}
+    assert panel.beyond.isVisible()
+    panel.beyond.click()
+    embed = found.results[0]
+    assert embed.beyond is not None
+    assert table.shown(0, 0) == f"{scientific(embed.beyond.difference)} *"
+    context.go_first()
+    table.cell_chosen.emit(0, 0)
+    assert context.cursor == Cursor(embed.beyond.step, 0)
+    assert context.selection.query == embed.beyond.position == 14
 
 
 def test_a_model_a_capture_and_what_cannot_be_compared(

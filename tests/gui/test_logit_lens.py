@@ -260,6 +260,17 @@ def test_texts_fit_at_every_scale(qtbot: QtBot, stories_context: AppContext, sca
     assert panel.grid.cell_rect(0, 4).left() - rects[0].left() > rects[0].width()
 
 
+def test_a_small_panel_keeps_its_room_for_the_table(qtbot: QtBot, panel: LogitLensPanel) -> None:
+    assert panel.numbers.isVisible()
+    assert panel.plot.isVisible()
+    panel.resize(500, 180)
+    assert not panel.numbers.isVisible()
+    qtbot.waitUntil(lambda: len({cell.row for cell in panel.grid.shown_cells()}) == 5)
+    panel.resize(400, 420)
+    assert panel.numbers.isVisible()
+    assert not panel.plot.isVisible()
+
+
 def test_before_anything_is_computed(qtbot: QtBot, qapp: object) -> None:
     context = AppContext()
     try:

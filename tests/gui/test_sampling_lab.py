@@ -22,6 +22,7 @@ from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.sampling_code import GENERATORS
 from decoder_gui.panels.base import Panel, panels_of
+from decoder_gui.panels.next_token import NextTokenPanel
 from decoder_gui.panels.sampling.continuations import ContinuationsPanel
 from decoder_gui.panels.sampling.draws import DrawsPanel
 from decoder_gui.panels.sampling.held_draw import HeldDrawPanel
@@ -144,6 +145,13 @@ def test_orders_say_what_they_would_keep_and_are_chosen(
         kept = expected(context, SamplingConfig(1.8, 0.7, 30, order=name)).kept_count
         assert button.text().split() == [name, f"{kept:,}"]
         assert button.isChecked() == (name == "reference")
+    mine = set(expected(context).kept.tolist())
+    for choice in panel.view.orders[1:]:
+        its = set(expected(context, SamplingConfig(1.8, 0.7, 30, order=choice.name)).kept.tolist())
+        assert ("also keeps" in choice.change) == bool(its - mine)
+        assert ("drops" in choice.change) == bool(mine - its)
+        assert (choice.change == "keeps the same") == (its == mine)
+        assert f"{choice.name} {choice.change}" in panel.rule.text()
     panel.orders["llama.cpp"].click()
     assert context.sampling.order == "llama.cpp"
     assert panel.orders["llama.cpp"].isChecked()
@@ -559,6 +567,52 @@ def test_one_adopted_where_steps_follow_leaves_them_in_their_branch(
     assert context.model.tokenizer.decode(list(whole)) in texts
     assert context.cursor is not None
     assert context.cursor.step == len(context.trace.steps) - 1
+
+
+def test_growing_is_stopped_and_what_is_there_stays(
+    stories_context: AppContext, show: Callable[..., Panel]
+) -> None:
+    context = stories_context
+    context.set_sampling(temperature=1.0)
+    panel = show(ContinuationsPanel, context, 760, 260)
+    assert isinstance(panel, ContinuationsPanel)
+    panel.count.setValue(200)
+    panel.length.setValue(100)
+    panel.go.click()
+    lab = context.sampler_lab
+    assert wait_until(lambda: lab.continuations is not None and bool(lab.continuations.rows))
+    assert panel.stop.isEnabled()
+    panel.stop.click()
+    settle(context)
+    held = lab.continuations
+    assert held is not None
+    assert not held.running
+    assert len({len(row.token_ids) for row in held.rows}) == 1
+    if held.timing is None:
+        assert panel.words.text() == f"Cancelled after {len(held.rows[0].token_ids)} tokens."
+    assert panel.go.isEnabled()
+
+
+def test_an_order_of_ones_own_and_a_penalty_show_in_the_next_token_panel(
+    stories_context: AppContext, show: Callable[..., Panel]
+) -> None:
+    context = stories_context
+    panel = show(NextTokenPanel, context, 320, 600)
+    assert isinstance(panel, NextTokenPanel)
+    order = "top_k,top_p,min_p,repetition_penalty,temperature"
+    context.set_sampling(order=order, repetition_penalty=1.25)
+    controls = panel.controls
+    assert controls.order.currentText() == order
+    assert "Order of one's own · min-p off · repetition penalty 1.25" in controls.more.text()
+    assert controls.rule.text().startswith("Top-k, top-p, min-p, repetition penalty, then")
+    found = expected(context)
+    for row in panel.view.rows:
+        assert row.final == found.final[row.token_id]
+        assert row.tempered == found.tempered[row.token_id]
+    context.set_sampling(order="hugging-face", repetition_penalty=1.0)
+    assert controls.order.count() == 3
+    assert controls.order.currentText() == "hugging-face"
+    assert "penalty" not in controls.more.text()
 
 
 def test_another_round_draws_others_and_settings_are_refused_in_words(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.session import Session
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.values import ValuesPanel
 from decoder_gui.viewdata.operands import Cell
@@ -153,6 +157,35 @@ def test_operands_are_followed_by_keys_alone(qtbot: QtBot, panel: ValuesPanel) -
     assert (cell_of(panel).position, cell_of(panel).column) == (15, 13)
 
 
+def test_the_link_that_has_the_keyboard_is_in_sight(qtbot: QtBot, panel: ValuesPanel) -> None:
+    panel.resize(780, 120)
+    go(panel, 4, "blocks.1.mlp.out")
+    flow, view = panel.arithmetic.operands, panel.arithmetic
+    flow.setFocus()
+    qtbot.waitUntil(flow.hasFocus)
+    for key in (Qt.Key.Key_End, Qt.Key.Key_Home, Qt.Key.Key_Left):
+        QTest.keyClick(flow, key)
+        assert flow.current is not None
+        assert flow.current.link is not None
+        rect = flow.link_rect(flow.current.link).translated(flow.mapTo(view.viewport(), QPoint()))
+        assert view.viewport().rect().contains(rect.center())
+    assert view.verticalScrollBar().value() > 0
+    go(panel, 4, "blocks.1.mlp.pre")
+    assert view.verticalScrollBar().value() == 0
+    assert flow.current == flow.links()[0]
+
+
+def test_operands_get_the_room_of_a_panel_that_grows(qtbot: QtBot, panel: ValuesPanel) -> None:
+    panel.resize(780, 120)
+    go(panel, 4, "blocks.1.mlp.post")
+    go(panel, 4, "blocks.1.mlp.out")
+    view = panel.arithmetic
+    qtbot.waitUntil(lambda: view.verticalScrollBar().maximum() > 0)
+    panel.resize(780, 600)
+    qtbot.waitUntil(lambda: view.verticalScrollBar().maximum() == 0)
+    assert view.height() >= view.sizeHint().height()
+
+
 def test_more_terms_are_listed_when_asked_for(panel: ValuesPanel) -> None:
     go(panel, 4, "blocks.1.mlp.out")
     flow = panel.arithmetic.operands
@@ -211,11 +244,57 @@ def test_an_edited_activation_is_an_alarm_that_names_the_edit(
     problem = panel.arithmetic.problem
     go(panel, 2, "blocks.1.attn.z", head=2)
     assert view_of(panel).value(view_of(panel).row, 0) == 0.0
-    assert "did something else than its formula says" in problem.text()
-    assert "This branch is edited: zeroed head 1.2 from position " in problem.text()
+    assert "more than rounding" in problem.text()
+    assert problem.text().count("zeroed head 1.2") == 1
     for operation, head in (("blocks.1.attn.z", 1), ("blocks.1.attn.out", 2), ("logits", 2)):
         go(panel, 2, operation, head=head)
         assert not problem.isVisibleTo(panel)
+
+
+def test_what_was_not_kept_is_recomputed_on_the_way(
+    qtbot: QtBot, make_context: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults = Session.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "budget", 0)
+    context = make_context("stories", "Once upon a time", tokens=3)
+    panel = shown(qtbot, context)
+    flow = panel.arithmetic.operands
+    go(panel, 1, "logits")
+    for operand in ("ln_final", "resid_post", "mlp.out", "mlp.post", "mlp.pre", "ln2"):
+        qtbot.waitUntil(lambda: any(flow.links()), timeout=10_000)
+        qtbot.waitUntil(lambda: context.idle, timeout=10_000)
+        followed = click(flow, operand)
+        qtbot.waitUntil(lambda: view_of(panel).derivation is not None, timeout=10_000)
+        assert_stands_on(panel, cell_of(panel), followed.text.rpartition(" ")[2])
+        worked = view_of(panel).derivation
+        assert worked is not None
+        assert worked.agrees
+    assert panel.arithmetic.trail.shown_text().count("←") == 6
+
+
+def test_a_capture_leads_to_what_was_read(
+    qtbot: QtBot, stories_context: AppContext, tmp_path: Path
+) -> None:
+    context = stories_context
+    saved = tmp_path / "run.safetensors"
+    context.captures.save(saved)
+    settle(context)
+    context.open_model(str(saved))
+    settle(context)
+    panel = shown(qtbot, context)
+    go(panel, 2, "blocks.2.mlp.out")
+    assert "capture holds no weights" in panel.arithmetic.lines.text()
+    assert "✓" not in panel.arithmetic.operands.shown_text()
+    click(panel.arithmetic.operands, "mlp.post")
+    assert operation_of(panel) == "blocks.2.mlp.post"
+    assert "✓ within rounding" in panel.arithmetic.operands.shown_text()
+    click(panel.arithmetic.operands, "mlp.pre")
+    assert operation_of(panel) == "blocks.2.mlp.pre"
+    go(panel, 2, "blocks.2.attn.out")
+    click(panel.arithmetic.operands, "z")
+    assert_stands_on(panel, cell_of(panel), view_of(panel).text(view_of(panel).row, 0))
+    assert cell_of(panel).head == 0
 
 
 def test_two_panels_show_the_same_number(qtbot: QtBot, panel: ValuesPanel) -> None:
@@ -236,6 +315,18 @@ def test_a_way_is_forgotten_with_the_run(panel: ValuesPanel) -> None:
     here = panel.context.cursor
     QTest.keyClick(panel, Qt.Key.Key_Backspace)  # there is nowhere to go back to
     assert panel.context.cursor == here
+
+
+def test_a_way_is_forgotten_in_another_branch(panel: ValuesPanel) -> None:
+    context = panel.context
+    go(panel, 3, "logits")
+    click(panel.arithmetic.operands, "ln_final")
+    context.branches.zero_mlp(1, 0)
+    settle(context)
+    assert not context.trail.stops
+    go(panel, 3, "logits")
+    click(panel.arithmetic.operands, "ln_final")
+    assert len(context.trail.stops) == 2
 
 
 def test_alt_left_goes_back_in_the_window(qtbot: QtBot, stories_context: AppContext) -> None:

@@ -1,11 +1,8 @@
-"""What a breakpoint can wait for. Every module of this package is loaded here and registers its
-rules: adding one is writing one class.
+"""What a breakpoint can wait for. Every module of this package registers its rules: adding one is
+writing one class. They are loaded when all of them are first asked for, so that no start waits.
 """
 
 from __future__ import annotations
-
-from importlib import import_module
-from pkgutil import iter_modules
 
 from decoder_gui.debugger.rules.core import (
     Entry,
@@ -32,6 +29,3 @@ __all__ = [
     "rule",
     "rule_from_dict",
 ]
-
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")

@@ -11,12 +11,17 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
-from typing import Any, ClassVar, TypeVar, get_type_hints
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_type_hints
 
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.scene import Scene
 from decoder_gui.debugger.spots import InvalidSpot, Spot
 from model.errors import DecoderError
+
+if TYPE_CHECKING:
+    from decoder_gui.debugger.scene import Scene
 
 
 class InvalidRule(DecoderError, ValueError):
@@ -136,9 +141,19 @@ def rule(kind: str, title: str, help: str, *, each: bool = False) -> Callable[[R
     return register
 
 
+@cache
+def _load() -> None:
+    """Import every module of this package, once."""
+    package = __name__.rpartition(".")[0]
+    for module in iter_modules(import_module(package).__path__):
+        import_module(f"{package}.{module.name}")
+
+
 def all_rules() -> tuple[type[Rule], ...]:
     """Every kind of rule, in the order in which a dialog lists them."""
-    return tuple(_RULES.values())
+    _load()
+    # Whichever module was needed first: the order is always the same.
+    return tuple(sorted(_RULES.values(), key=lambda made: made.__module__))
 
 
 def forms(kind: type[Rule]) -> tuple[FieldForm, ...]:
@@ -160,6 +175,7 @@ def rule_from_dict(data: object) -> Rule:
     """
     if not isinstance(data, Mapping):
         raise InvalidRule(f"a breakpoint needs a kind and its fields, not {data!r}")
+    _load()
     made = _RULES.get(str(data.get("kind")))
     if made is None:
         raise InvalidRule(f"there is no breakpoint of the kind {data.get('kind')!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
+    QCheckBox,
     QComboBox,
     QFileDialog,
     QHBoxLayout,
@@ -81,12 +82,16 @@ class ComparisonPanel(Panel):
         self.table.cell_chosen.connect(self._on_cell)
         label = QLabel("tolerance")
         label.setBuddy(self.tolerance)
+        self.beyond = QCheckBox("Positions after the tokens part, marked *")
+        self.beyond.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.beyond.toggled.connect(self._on_beyond)
         self._top, self._ways = QHBoxLayout(), QHBoxLayout()
         self._top.addWidget(self.choice, 1)
         for widget in (label, self.tolerance, self.again_button, self.stop_button):
             self._top.addWidget(widget)
         self._ways.addWidget(self.first_button)
         self._ways.addWidget(self.origin_button)
+        self._ways.addWidget(self.beyond)
         self._ways.addStretch(1)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
@@ -115,8 +120,8 @@ class ComparisonPanel(Panel):
         self.tolerance.setPlaceholderText("" if own is None else scientific(own))
         if found is not self._built_of:
             self._built_of = found
-            self.view = None if found is None else build_comparison(found)
-            self.table.set_table(LayerTable() if self.view is None else self.view.table)
+            self.beyond.setChecked(False)
+            self._build()
         view = self.view
         self.sentence.setText(self._said())
         remarks = [] if view is None else list(view.remarks)
@@ -128,10 +133,21 @@ class ComparisonPanel(Panel):
         self._filler.setVisible(view is None)
         self.first_button.setVisible(view is not None and view.first)
         self.origin_button.setVisible(view is not None and view.origin)
+        self.beyond.setVisible(view is not None and view.parted)
         self.again_button.setVisible(running is None)
         self.again_button.setEnabled(comparison.against is not None)
         self.stop_button.setVisible(running is not None)
         self.set_caption(self.title, "" if view is None else view.hint)
+
+    def _build(self) -> None:
+        found = self.context.comparison.found
+        beyond = self.beyond.isChecked()
+        self.view = None if found is None else build_comparison(found, beyond=beyond)
+        self.table.set_table(LayerTable() if self.view is None else self.view.table)
+
+    def _on_beyond(self, _: bool) -> None:
+        if self._built_of is not None:
+            self._build()
 
     def _said(self) -> str:
         """The sentence: a result, how far it is, why there is none, or what there is to do."""
@@ -199,7 +215,8 @@ class ComparisonPanel(Panel):
     def _on_cell(self, row: int, column: int) -> None:
         result = self.table.table.rows[row].cells[column].result
         if result is not None:
-            self.context.comparison.go_to_result(result)
+            beyond = self.beyond.isChecked()
+            self.context.comparison.go_to_result(result, beyond=beyond)
 
     def _button(self, text: str, action: object) -> QPushButton:
         button = QPushButton(text)

@@ -14,10 +14,14 @@ from decoder_gui.viewdata.numbers import format_exact, format_value
 from decoder_gui.viewdata.values import Statistics, ValuesView, limit_of
 from decoder_gui.widgets.value_controls import NumberStepper, ScaleLegend
 from decoder_gui.widgets.value_grid import ValueGrid
+from model.operations import Kind
 
 NOTHING = "Compare the run with another to see where this array differs, cell by cell."
 NOT_BOTH = "This array is not recorded in both runs at this step."
 NO_ARRAY = "{} records no array: its result shows in the operations that read it."
+CHOOSES = (
+    "{} records no array; the sentence of the comparison says where two runs choose otherwise."
+)
 WORKING = "Subtracting…"
 
 
@@ -102,7 +106,8 @@ class DifferencePanel(Panel):
             return None, NOTHING
         name = shown_array(found, moment)
         if not name:
-            return None, NO_ARRAY.format(moment.operation.label)
+            words = CHOOSES if moment.operation.kind is Kind.SAMPLE else NO_ARRAY
+            return None, words.format(moment.operation.label)
         here = moment.step
         position = moment.selection.query
         if position is None or not here.first <= position < here.last:

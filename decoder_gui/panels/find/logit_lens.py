@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from decoder_gui.change import Change
@@ -18,6 +19,8 @@ from decoder_gui.widgets.value_controls import ScaleLegend
 
 WORKING = "Working out what each block would say."
 LEGEND = 130  # pixels at scale 1
+# Where the panel is smaller, the table alone has the room.
+HIGH_ENOUGH, WIDE_ENOUGH = 244, 430
 
 
 @register
@@ -56,12 +59,13 @@ class LogitLensPanel(Panel):
         self._below = QWidget()
         row = QHBoxLayout(self._below)
         row.setContentsMargins(0, 0, 0, 0)
-        side = QVBoxLayout()
+        self._side = QWidget()
+        side = QVBoxLayout(self._side)
         side.setContentsMargins(0, 0, 0, 0)
         side.addWidget(self.legend, 0, Qt.AlignmentFlag.AlignRight)
         side.addWidget(self.plot, 1)
         row.addWidget(self.numbers, 3)
-        row.addLayout(side, 2)
+        row.addWidget(self._side, 2)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self.empty)
@@ -83,8 +87,8 @@ class LogitLensPanel(Panel):
             self._show_nothing(context.lens.refusal)
             return
         self.empty.hide()
-        for part in (self.grid, self._below):
-            part.show()
+        self.grid.show()
+        self._share_out()
         row, column = self._here(view)
         self.grid.set_view(view, (row, column), style)
         self.grid.setMaximumHeight(self.grid.height_wanted())
@@ -92,6 +96,16 @@ class LogitLensPanel(Panel):
         self._show_position(view, row, column)
         missing = "working out more" if context.lens.pending else ""
         self.set_caption(self.title, missing or "row = read after, column = position")
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._share_out()
+
+    def _share_out(self) -> None:
+        """Show below the table what there is room for."""
+        px = self.context.style.px
+        self._below.setVisible(self.view is not None and self.height() >= px(HIGH_ENOUGH))
+        self._side.setVisible(self.width() >= px(WIDE_ENOUGH))
 
     def _show_nothing(self, refusal: str) -> None:
         self.grid.set_view(None, (0, 0), self.context.style)

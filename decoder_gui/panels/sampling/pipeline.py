@@ -21,8 +21,9 @@ from decoder_gui.context import AppContext
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.theme.style import Face
 from decoder_gui.view import View
+from decoder_gui.viewdata.order_choices import OrderChoice
 from decoder_gui.viewdata.sampling_controls import Setting, stage_settings
-from decoder_gui.viewdata.sampling_pipeline import OrderChoice, Pipeline, build_pipeline
+from decoder_gui.viewdata.sampling_pipeline import Pipeline, build_pipeline
 from decoder_gui.widgets.stage_pipeline import StagePipeline
 from model.errors import DecoderError
 
@@ -127,7 +128,7 @@ class PipelinePanel(Panel):
             self.set_caption(self.title, view.summary)
             self._show_orders(view.orders)
             self.pipeline.set_view(view, self._settings)
-            _say(self.rule, view.rule)
+            _say(self.rule, f"{view.rule}\nUnder the same settings {view.others}.")
             _say(self.stages, _stage_words(view))
             self._say_found()
             self._say_row()
