@@ -12,22 +12,26 @@ import platform
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from decoder_gui.bench.engine import EngineFigures, measure_engine
+from decoder_gui.bench.opening import measure_opening
 from decoder_gui.bench.processes import measured
 from decoder_gui.bench.rounds import Progress, median, median_ratio, percentile
 from decoder_gui.bench.sampler import measure_sampler
 from decoder_gui.bench.shapes import RANDOM, loaded_of
+from decoder_gui.debugger.freed_memory import keep_freed_memory
 from model.decoder import Decoder
 
 POSITIONS = 512  # of context in use, where the model has as many
 LONG_SESSIONS = ((1000, 24), (512, 512))  # tokens of the prompt, and decoded
 MOVES = 240  # of the cursor in a round, forward and back
 # Rounds where nothing else is said; a figure that takes longer gets fewer.
-DECODES, PREFILLS, SAMPLERS, STARTS, WINDOWS, LARGE = 21, 5, 7, 7, 3, 2
+DECODES, PREFILLS, SAMPLERS, STARTS, WINDOWS, LARGE, OPENINGS = 21, 5, 7, 7, 3, 2, 3
 # Variables that change the arithmetic's speed; which of them are set is part of a figure.
 _VARIABLES = (
     "OPENBLAS_CORETYPE",
@@ -38,6 +42,11 @@ _VARIABLES = (
 )
 
 _UNITS = {
+    "gguf_open_s": ("opening the file given, until the model can run", "s"),
+    "gguf_weights_share": ("of that, reading and unpacking weights", ""),
+    "gguf_naive_s": ("its weights by the package gguf, tensor by tensor", "s"),
+    "gguf_open_over_naive": ("opening over that", "×"),
+    "gguf_read_mb": ("the file's size", "MB"),
     "products_ms": ("matrix products of one decoded token, nothing else", "ms"),
     "decode_ms": ("one decoded token, everything recorded", "ms"),
     "decode_over_products": ("decode over its products", "×"),
@@ -72,21 +81,23 @@ _UNITS = {
 }
 
 
-def measure(shape: str, rounds: int | None = None) -> dict[str, Any]:
+def measure(shape: str, rounds: int | None = None, gguf: Path | None = None) -> dict[str, Any]:
     """Measure everything; progress goes to standard error, a line for each part.
 
     Args:
         shape: "stories", the bundled model, or "gpt2-small" or "smollm2", random weights of that
             shape. The window's figures are those of ``stories`` in any case.
         rounds: of every figure; each has its own number where None. At least one is measured.
+        gguf: a file whose opening is measured besides.
 
     Returns:
         What ``--json`` writes: times in milliseconds, ratios, and the circumstances.
 
     Raises:
         BenchFailed: the window or a bare one could not be measured.
-        CheckpointError: the bundled model cannot be opened.
+        CheckpointError: the bundled model or the file cannot be opened.
     """
+    keep_freed_memory()  # as the window does
     began = time.monotonic()
 
     def say(what: str) -> None:
@@ -96,6 +107,8 @@ def measure(shape: str, rounds: int | None = None) -> dict[str, Any]:
         return usual if rounds is None else max(1, rounds)
 
     figures: dict[str, Any] = {"shape": shape}
+    if gguf is not None:
+        figures |= asdict(measure_opening(gguf, count(OPENINGS), say))
     figures |= _engine(shape, count(DECODES), count(PREFILLS), say)
     figures |= _memory(shape, say)
     figures |= _sampler(count(SAMPLERS), say)
@@ -151,7 +164,7 @@ def _engine(shape: str, decodes: int, prefills: int, say: Progress) -> dict[str,
 
 def _memory(shape: str, say: Progress) -> dict[str, Any]:
     """Long sessions, where the model has positions for them."""
-    if loaded_shape(shape).context_length < sum(LONG_SESSIONS[0]):
+    if shape not in RANDOM:
         return {}
     extra: dict[str, float] = {}
     looks: dict[str, float] = {}

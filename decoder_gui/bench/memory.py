@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -111,10 +112,8 @@ def _looks(session: Session, run: Run) -> dict[str, list[float]]:
 
 def _forget_the_peak() -> None:
     """Let the peak begin anew where the system can do that."""
-    try:
+    with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        pass
 
 
 def _peak() -> int:

@@ -3,8 +3,8 @@
 A recorded pass makes and drops hundreds of megabytes of arrays. The C library of Linux hands each
 large one back to the system as it is freed, and the next one comes with empty pages that the system
 has to find and clear one by one: up to half the time of a recorded prefill, and more whenever the
-machine is busy. Kept, the same pages serve again. What lies in holes too small for that goes back from time to
-time, by :class:`Holes`, and all that is free once a model has been replaced.
+machine is busy. Kept, the same pages serve again. What lies in holes too small for that goes back
+from time to time, by :class:`Holes`, and all that is free once a model has been replaced.
 """
 
 from __future__ import annotations
@@ -57,11 +57,15 @@ class Holes:
         self._spare = spare
         self._returned = 0  # bytes that are free and have been given back
 
-    def sweep(self) -> bool:
-        """Look at what is free; whether it was given back."""
+    def sweep(self, needed: int = 0) -> bool:
+        """Look at what is free; whether it was given back.
+
+        Args:
+            needed: bytes that are about to be needed, and may lie free as well.
+        """
         free = _free_bytes()
         self._returned = min(self._returned, free)
-        if free - self._returned <= self._spare:
+        if free - self._returned <= self._spare + needed:
             return False
         give_back()
         self._returned = _free_bytes()

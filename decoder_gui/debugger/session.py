@@ -371,8 +371,10 @@ class Session:
         """
         if not self._holds(step):
             return
-        self.memory.expect(self.lines.active.done[step.index].made_by.block_bytes)
-        self._holes.sweep()
+        needed = self.lines.active.done[step.index].made_by.block_bytes
+        self.memory.expect(needed)
+        # What a large block leaves fits the next one; small holes would only lie beside it.
+        self._holes.sweep(needed if needed > 2 * SPARE else 0)
         halves = replayed(
             self.memory, self.engine, self.cache, layer, step.first, resid_pre, resid_mid
         )
