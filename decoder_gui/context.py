@@ -15,7 +15,8 @@ from decoder_gui.ahead import Again, Ahead
 from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
 from decoder_gui.commands.base import Commands, Listener, Told
-from decoder_gui.commands.branches import WHOLE_TREE, Branches
+from decoder_gui.commands.branch_tree import WHOLE_TREE
+from decoder_gui.commands.branches import Branches
 from decoder_gui.commands.cache_lab import CacheLab
 from decoder_gui.commands.captures import Captures
 from decoder_gui.commands.choices import Choices
