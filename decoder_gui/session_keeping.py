@@ -100,7 +100,7 @@ class SessionKeeping(QObject):
         if folder is None or session is None:
             return None
         try:
-            write(session, folder / RESCUED)
+            write(session, folder / RESCUED, private=True)
         except SessionFileError:
             return None
         return folder / RESCUED
