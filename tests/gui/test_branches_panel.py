@@ -15,7 +15,7 @@ from decoder_gui.context import AppContext
 from decoder_gui.debugger.against import OtherBranch
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.panels.base import NO_MODEL
-from decoder_gui.panels.find.branches import BranchesPanel
+from decoder_gui.panels.compare.branches import BranchesPanel
 from decoder_gui.theme.palette import ThemeName
 from decoder_gui.viewdata.edit_form import EditKind
 from decoder_gui.waiting import wait_until
