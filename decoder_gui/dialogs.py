@@ -53,10 +53,19 @@ def ask_for_file(parent: QWidget) -> str:
 
 def ask_where_to_save(parent: QWidget, name: str) -> Path | None:
     """Where a capture goes, or None; a file that is there is asked about."""
-    path, _ = QFileDialog.getSaveFileName(
-        parent, "Save the run to a capture", f"{_file_name(name)}.safetensors", CAPTURES
-    )
-    return Path(path) if path else None
+    return _where_to_save(parent, "Save the run to a capture", name, ".safetensors", CAPTURES)
+
+
+def _where_to_save(parent: QWidget, title: str, name: str, suffix: str, kinds: str) -> Path | None:
+    """Where a file goes; one that is there under that name with its ending is asked about."""
+    dialog = QFileDialog(parent, title, "", kinds)
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setDefaultSuffix(suffix)
+    dialog.selectFile(_file_name(name) + suffix)
+    chosen = dialog.exec() == QDialog.DialogCode.Accepted
+    files = dialog.selectedFiles()
+    dialog.deleteLater()
+    return Path(files[0]) if chosen and files else None
 
 
 def _file_name(name: str) -> str:
@@ -66,10 +75,7 @@ def _file_name(name: str) -> str:
 
 def ask_where_to_save_session(parent: QWidget, name: str) -> Path | None:
     """Where a session goes, or None."""
-    path, _ = QFileDialog.getSaveFileName(
-        parent, "Save the session", f"{_file_name(name)}{SUFFIX}", SESSIONS
-    )
-    return Path(path) if path else None
+    return _where_to_save(parent, "Save the session", name, SUFFIX, SESSIONS)
 
 
 def ask_for_session(parent: QWidget) -> Path | None:

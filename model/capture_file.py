@@ -182,7 +182,7 @@ class _Reader:
         value = self._about.get(name, "")
         if not _is_text(value):
             self._refuse(f"{name} is {_short(value)}, {_NO_TEXT}")
-        return value
+        return str(value)
 
     def _texts(self) -> dict[int, str]:
         texts = self._object("texts") or {}

@@ -147,13 +147,13 @@ def write(session: SavedSession, path: Path, *, private: bool = False) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
         try:
-            # Half a character, which a text pasted somewhere may have, is written as a question mark.
+            # Half a character, which a pasted text may have, is written as a question mark.
             with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
                 if not private:
-                    os.chmod(name, _mode(path))
+                    Path(name).chmod(_mode(path))
             Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)

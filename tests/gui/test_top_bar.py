@@ -57,6 +57,18 @@ def bar(qapp: QApplication, qtbot: QtBot) -> Iterator[TopBar]:
     window.hide()
 
 
+def test_sessions_and_captures_are_in_the_menu_of_models(bar: TopBar) -> None:
+    called: list[str] = []
+    action = QAction("Save the session", bar)
+    action.setShortcut(QKeySequence("Ctrl+S"))
+    action.triggered.connect(lambda: called.append("saved"))
+    bar.set_file_actions([action])
+    bar.set_model("other", "", CHOICES)  # the menu is made anew
+    assert [each for each in bar.model_menu.actions() if each is action] == [action]
+    bar.model_menu.actions()[-1].trigger()
+    assert called == ["saved"]
+
+
 def test_a_long_name_leaves_room_for_everything_else(bar: TopBar) -> None:
     name = "<b>mine</b>\n" * 60
     bar.set_model(name, "capture · 3 layers · 4 heads", CHOICES)
