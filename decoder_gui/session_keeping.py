@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QByteArray, QObject, QStandardPaths
 from PySide6.QtWidgets import QWidget
 
-from decoder_gui import dialogs
+from decoder_gui import session_dialogs
 from decoder_gui.autosave import FOLDER, Autosave, LeftBehind
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
@@ -84,13 +84,13 @@ class SessionKeeping(QObject):
     def save_as(self) -> None:
         """Ask where to save."""
         model = self._context.model
-        path = dialogs.ask_where_to_save_session(self._widget, "" if model is None else model.name)
+        path = session_dialogs.ask_where_to_save(self._widget, "" if model is None else model.name)
         if path is not None:
             self._context.sessions.save(path)
 
     def open(self) -> None:
         """Ask for a session file, and open it."""
-        path = dialogs.ask_for_session(self._widget)
+        path = session_dialogs.ask_for_session(self._widget)
         if path is not None:
             self._context.sessions.open(path)
 
@@ -106,7 +106,7 @@ class SessionKeeping(QObject):
         return folder / RESCUED
 
     def _ask_where(self, session: SavedSession, path: Path) -> str:
-        return dialogs.ask_where_model_is(self._widget, session.model.name, path)
+        return session_dialogs.ask_where_model_is(self._widget, session.model.name, path)
 
     # ---- what a killed window left
 
@@ -116,13 +116,18 @@ class SessionKeeping(QObject):
         if self._offered is None:
             self.offer_bar.hide()
             return
-        self.offer_bar.offer(
-            f"A session was not closed: {self._offered.words}.", "Open it again", "Discard"
-        )
+        words = f"A session was not closed: {self._offered.words}."
+        if len(left) > 1:
+            words = f"{len(left)} sessions were not closed. The latest: {self._offered.words}."
+        self.offer_bar.offer(words, "Open it again", "Discard")
 
     def _accept(self) -> None:
         offered = self._offered
         if offered is None or self._autosave is None:
+            return
+        if not offered.path.exists():
+            self._context.notice.emit("Another window has opened or discarded that session.")
+            self._offer_next()
             return
         if self._context.sessions.restore(offered.session, None):
             self._accepted = offered

@@ -10,7 +10,8 @@ import numpy as np
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
-from decoder_gui.debugger.evidence import Evidence, Surprise, free_run, weigh
+from decoder_gui.debugger.evidence import Evidence, Surprise, weigh
+from decoder_gui.debugger.free_run import free_run
 from decoder_gui.debugger.lens import NoReadout, unembedder
 from decoder_gui.worker import Ended
 from model.engine import Array
