@@ -50,24 +50,24 @@ def ask_for_file(parent: QWidget) -> str:
     return found
 
 
-def ask_where_to_save(parent: QWidget, name: str) -> Path | None:
+def askwhere_to_save(parent: QWidget, name: str) -> Path | None:
     """Where a capture goes, or None; a file that is there is asked about."""
-    return _where_to_save(parent, "Save the run to a capture", name, ".safetensors", CAPTURES)
+    return where_to_save(parent, "Save the run to a capture", name, ".safetensors", CAPTURES)
 
 
-def _where_to_save(parent: QWidget, title: str, name: str, suffix: str, kinds: str) -> Path | None:
+def where_to_save(parent: QWidget, title: str, name: str, suffix: str, kinds: str) -> Path | None:
     """Where a file goes; one that is there under that name with its ending is asked about."""
     dialog = QFileDialog(parent, title, "", kinds)
     dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
     dialog.setDefaultSuffix(suffix)
-    dialog.selectFile(file_name(name) + suffix)
+    dialog.selectFile(_file_name(name) + suffix)
     chosen = dialog.exec() == QDialog.DialogCode.Accepted
     files = dialog.selectedFiles()
     dialog.deleteLater()
     return Path(files[0]) if chosen and files else None
 
 
-def file_name(name: str) -> str:
+def _file_name(name: str) -> str:
     """A name for a file after a model."""
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in name) or "run"
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
 from decoder_gui.debugger.session_file import SUFFIX
-from decoder_gui.dialogs import ask_for_file, ask_for_folder
+from decoder_gui.dialogs import ask_for_file, ask_for_folder, where_to_save
 
 SESSIONS = f"Sessions (*{SUFFIX})"
 
 
 def ask_where_to_save(parent: QWidget, name: str) -> Path | None:
     """Where a session goes, or None."""
-    return _where_to_save(parent, "Save the session", name, SUFFIX, SESSIONS)
+    return where_to_save(parent, "Save the session", name, SUFFIX, SESSIONS)
 
 
 def ask_for_session(parent: QWidget) -> Path | None:

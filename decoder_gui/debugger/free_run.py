@@ -11,6 +11,7 @@ import numpy as np
 
 from model.engine import Engine
 from model.errors import ContextOverflow
+from model.ranking import check_logits
 
 
 def free_run(engine: Engine, token_ids: Sequence[int], given: int) -> Iterator[int]:
