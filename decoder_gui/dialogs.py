@@ -50,7 +50,7 @@ def ask_for_file(parent: QWidget) -> str:
     return found
 
 
-def askwhere_to_save(parent: QWidget, name: str) -> Path | None:
+def ask_where_to_save(parent: QWidget, name: str) -> Path | None:
     """Where a capture goes, or None; a file that is there is asked about."""
     return where_to_save(parent, "Save the run to a capture", name, ".safetensors", CAPTURES)
 
