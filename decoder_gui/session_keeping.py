@@ -35,6 +35,9 @@ class SessionKeeping(QObject):
         desks: whose arrangement is saved and brought back.
         show_view: goes to a workspace.
         parent: the widget over which questions are asked.
+
+    Attributes:
+        offered: the session of a window that is gone, which the bar offers to open.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class SessionKeeping(QObject):
         self._show_view = show_view
         self._widget = parent
         self._autosave: Autosave | None = None
-        self._offered: LeftBehind | None = None
+        self.offered: LeftBehind | None = None
         self._accepted: LeftBehind | None = None  # being opened again
         self.offer_bar = OfferBar(context.style)
         self.offer_bar.accepted.connect(self._accept)
@@ -112,17 +115,17 @@ class SessionKeeping(QObject):
 
     def _offer_next(self) -> None:
         left = () if self._autosave is None else self._autosave.left_behind()
-        self._offered = left[0] if left else None
-        if self._offered is None:
+        self.offered = left[0] if left else None
+        if self.offered is None:
             self.offer_bar.hide()
             return
-        words = f"A session was not closed: {self._offered.words}."
+        words = f"A session was not closed: {self.offered.words}."
         if len(left) > 1:
-            words = f"{len(left)} sessions were not closed. The latest: {self._offered.words}."
+            words = f"{len(left)} sessions were not closed. The latest: {self.offered.words}."
         self.offer_bar.offer(words, "Open it again", "Discard")
 
     def _accept(self) -> None:
-        offered = self._offered
+        offered = self.offered
         if offered is None or self._autosave is None:
             return
         if not offered.path.exists():
@@ -141,8 +144,8 @@ class SessionKeeping(QObject):
             self._offer_next()
 
     def _decline(self) -> None:
-        if self._offered is not None and self._autosave is not None:
-            self._autosave.discard(self._offered.path)
+        if self.offered is not None and self._autosave is not None:
+            self._autosave.discard(self.offered.path)
             self._offer_next()
 
     # ---- the window's own part
