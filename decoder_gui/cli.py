@@ -107,6 +107,8 @@ def _trace(arguments: Arguments) -> int:
     from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
 
     options = _run_options(arguments)
+    if arguments.capture is not None and not arguments.capture.absolute().parent.is_dir():
+        return _refuse(f"the folder of {arguments.capture} does not exist")
     ready, prompt_ids, sampling = _open(options)
     session = session_for(ready.loaded, capacity=ready.capacity, seed=options.seed)
     if isinstance(session, CapturedSession):

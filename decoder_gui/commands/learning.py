@@ -10,7 +10,8 @@ import numpy as np
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
-from decoder_gui.debugger.evidence import Evidence, Surprise, free_run, weigh
+from decoder_gui.debugger.evidence import Evidence, Surprise, weigh
+from decoder_gui.debugger.free_run import free_run
 from decoder_gui.debugger.lens import NoReadout, unembedder
 from decoder_gui.worker import Ended
 from model.engine import Array
@@ -58,6 +59,7 @@ class Learning(Commands):
         lesson: the training in hand, or None.
         learning_rate: of the next step.
         refusal: why the last command was not carried out, in a sentence; empty if it was.
+        refusals: why the last job of a tag ended early, in a sentence.
     """
 
     def __init__(self, context: AppContext) -> None:
@@ -68,12 +70,17 @@ class Learning(Commands):
         self.lesson: Lesson | None = None
         self.learning_rate = LEARNING_RATE
         self.refusal = ""
+        self.refusals: dict[str, str] = {}
         self._weighed: _Key | None = None
+        self._text: _Key | None = None
 
     def reset(self, change: Change) -> None:
-        replaced = change & (Change.TRACE | Change.MODEL) and not self._grown()
-        if replaced and self._weighed is not None:
+        if not change & (Change.TRACE | Change.MODEL):
+            return
+        old, self._text = self._text, self._key()
+        if old is not None and not _grown(old, self._text):
             self.free = self.lesson = self._weighed = None
+            self.refusal, self.refusals = "", {}
 
     # ---- evidence
 
@@ -85,7 +92,9 @@ class Learning(Commands):
             return
         if not trace.steps or not trace.complete(len(trace.steps) - 1):
             return
-        known = len(self._weighed[2]) if self._weighed is not None and self._grown() else 1
+        known = (
+            len(self._weighed[2]) if self._weighed is not None and _grown(self._weighed, key) else 1
+        )
         self.evidence = self.evidence if known > 1 else Evidence()
         self.pending = True
         copied, weights = trace.copy(), model.weights
@@ -128,10 +137,13 @@ class Learning(Commands):
             if self.free is not None and isinstance(item, int):
                 self.free = replace(self.free, chosen=(*self.free.chosen, item))
 
-        def ended(_: Ended) -> None:
+        def ended(end: Ended) -> None:
+            if end.refusal is not None:
+                self.free = None
+                self.refusals = {FREE: sentence(end.refusal)}
             self.tell(Change.LAB)
 
-        self.refusal = ""
+        self.refusal, self.refusals = "", {}
         self.submit("Free run", job, heard=heard, ended=ended, tag=FREE)
         self.tell(Change.LAB)
 
@@ -236,9 +248,7 @@ class Learning(Commands):
             return None
         return context.model.path, context.faults, context.trace.token_ids
 
-    def _grown(self) -> bool:
-        """Whether the text in hand only goes on from the one that was weighed."""
-        old, new = self._weighed, self._key()
-        if old is None or new is None:
-            return False
-        return old[:2] == new[:2] and new[2][: len(old[2])] == old[2]
+
+def _grown(old: _Key, new: _Key | None) -> bool:
+    """Whether a text only goes on from another one of the same model."""
+    return new is not None and old[:2] == new[:2] and new[2][: len(old[2])] == old[2]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QAction, QDragEnterEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QSizePolicy, QWidget
 
 from decoder_gui.theme.icons import Glyph
@@ -18,6 +18,7 @@ from decoder_gui.widgets.view_tabs import ViewTabs
 
 HEIGHT = 48.0  # pixels at scale 1, the line under it included
 ROOM_FOR_TABS = 1300.0  # pixels at scale 1 of the window from which every workspace has a tab
+WIDEST_NAME = 240.0  # pixels at scale 1 of the name of the model in hand
 WIDEST_CHOICE = 560.0  # pixels at scale 1 of a line of the menu; the tooltip holds the whole
 
 
@@ -65,7 +66,7 @@ class TopBar(QWidget):
         self._style = style
         self._limit = 0
         self._capacity = 0
-        self._shown_model: tuple[object, ...] | None = None
+        self._shown_model: tuple[str, str, object, object] | None = None
         self._notice: Notice | None = None
         self.setProperty("kind", "bar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -91,6 +92,7 @@ class TopBar(QWidget):
         self.projector = IconButton(style, name="Projector mode (P)", text="Projector")
         self.projector.setCheckable(True)
         self._view_menu: QMenu | None = None
+        self._file_actions: Sequence[QAction] = ()
         self._lay_out()
         self._connect()
         self.set_style(style)
@@ -111,7 +113,7 @@ class TopBar(QWidget):
             return
         self._shown_model = shown
         words = f"Model: {', '.join(filter(None, (name, details)))}" if name else "Model: none"
-        self.model.set_content(name or "no model", note=details, after=Glyph.DOWN)
+        self._name_model()
         self.model.setAccessibleName(words)
         self.model.setToolTip(words)
         self.model_menu.clear()
@@ -131,6 +133,28 @@ class TopBar(QWidget):
             ("Open by name from a model hub…", self.name_requested),
         ):
             self.model_menu.addAction(words).triggered.connect(signal)
+        self._offer_file_actions()
+
+    def set_file_actions(self, actions: Sequence[QAction]) -> None:
+        """What the menu of models offers besides: to open and save sessions and captures."""
+        self._file_actions = tuple(actions)
+        self._offer_file_actions()
+
+    def _offer_file_actions(self) -> None:
+        if self._file_actions:
+            self.model_menu.addSeparator()
+            self.model_menu.addActions(self._file_actions)
+
+    def _name_model(self) -> None:
+        """The name on the button, cut where it would crowd out everything else."""
+        if self._shown_model is None:
+            return
+        metrics, middle = self.model.fontMetrics(), Qt.TextElideMode.ElideMiddle
+        name, details = (
+            metrics.elidedText(" ".join(words.split()), middle, self._style.px(WIDEST_NAME))
+            for words in self._shown_model[:2]
+        )
+        self.model.set_content(name or "no model", note=details, after=Glyph.DOWN)
 
     def set_prompt(self, text: str) -> None:
         """Put a text into the prompt field, without running it."""
@@ -191,6 +215,7 @@ class TopBar(QWidget):
             button.setFixedHeight(px(31))
         for button in (self.model, self.view):
             button.set_glyph_side(8)
+        self._name_model()
         self.prefill.setFixedHeight(px(29))
         self.views.set_style(style)
         self._make_room()

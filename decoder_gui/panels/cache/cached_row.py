@@ -15,6 +15,7 @@ from decoder_gui.viewdata.cached_row import build_cached_row, shortened_words
 from decoder_gui.viewdata.kv_cache import build_kv_cache, row_written_at
 from decoder_gui.viewdata.tables import Table
 from decoder_gui.widgets.data_table import DataTable
+from decoder_gui.widgets.scrolled_column import ScrolledColumn
 from decoder_gui.widgets.slab_map import SlabMap
 
 HELP = (
@@ -44,8 +45,9 @@ class CachedRowPanel(Panel):
         for label in (self.owner, self.verdict):
             label.setWordWrap(True)
         self.table = DataTable("Keys and values of the row", context.style)
-        self.travel = QPushButton("Go to where it was written")
-        self.rewind = QPushButton("Rewind to before it")
+        self.travel = QPushButton("Go to its step")
+        self.rewind = QPushButton("Rewind")
+        self.travel.setToolTip("Goes to where the row was written.")
         self.rewind.setToolTip(
             "Goes to the step before the one that wrote it, and sets the length of a copy of the "
             "cache back to the position: what becomes of the rows behind it?"
@@ -64,12 +66,13 @@ class CachedRowPanel(Panel):
         buttons.addStretch(1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        for widget in (self.map, self.owner, self.verdict):
-            column.addWidget(widget)
-        column.addWidget(self.table, 1)
-        column.addWidget(self.lengths)
+        column.addWidget(self.map)
+        self._scrolled = ScrolledColumn(spacing=6)
+        for widget in (self.owner, self.verdict, self.lengths, self.table):
+            self._scrolled.column.addWidget(widget)
+        self._scrolled.column.addStretch(1)
+        column.addWidget(self._scrolled, 1)
         column.addLayout(buttons)
-        column.addStretch(0)
         self.map.activated.connect(context.cache_lab.look_at)
         self.travel.clicked.connect(self._on_travel)
         self.rewind.clicked.connect(self._on_rewind)
@@ -78,7 +81,7 @@ class CachedRowPanel(Panel):
     def redraw(self, changes: Change) -> None:
         context, moment = self.context, self.context.moment
         if changes & Change.STYLE:
-            for widget in (self.map, self.table):
+            for widget in (self.map, self.table, self._scrolled):
                 widget.set_style(context.style)
             self.owner.setFont(context.style.font(Face.SMALL))
             self.verdict.setFont(context.style.font(Face.SMALL))
@@ -111,6 +114,7 @@ class CachedRowPanel(Panel):
         colour = context.style.colour(view.tone.value).name()
         self.verdict.setStyleSheet(f"color: {colour};")
         self.table.set_table(view.table)
+        self.table.show_all_rows()
 
     def _on_travel(self) -> None:
         moment, row = self.context.moment, self.context.cache_lab.row
