@@ -169,18 +169,17 @@ class TraceMemory:
             self._held += size
             self._blocks[id(block)] = (reference, before + size)
             block._arrays = {**block._arrays, **arrays}
-            room = self.budget - self._fixed
-            if whatever:
-                self._make_room(max(room, SPARE), spared=id(block))
-            else:
-                self._make_room(room)
+            self._make_room(self._room(whatever), spared=id(block) if whatever else None)
             return id(block) in self._blocks
 
-    def expect(self, count: int) -> None:
-        """Make room for that many bytes before they are computed, so that theirs are used again."""
+    def expect(self, count: int, *, whatever: bool = False) -> None:
+        """Make room for that many bytes before they are computed, so that theirs are used again.
+
+        ``whatever`` says how they will be added.
+        """
         with self._lock:
             self._bury()
-            self._make_room(max(0, self.budget - self._fixed - count))
+            self._make_room(max(0, self._room(whatever) - count))
 
     def touch(self, block: Block) -> None:
         """Count a block as the one looked at last."""
@@ -191,6 +190,9 @@ class TraceMemory:
     def _reference(self, block: Block) -> ref[Block]:
         key = id(block)
         return ref(block, lambda gone: self._dead.append((key, gone)))
+
+    def _room(self, whatever: bool) -> int:
+        return max(self.budget - self._fixed, SPARE if whatever else 0)
 
     def _make_room(self, most: int, spared: int | None = None) -> None:
         """Let go of blocks until that many bytes are held; ``spared`` is the newest one's key."""

@@ -372,7 +372,7 @@ class Session:
         if not self._holds(step):
             return
         needed = self.lines.active.done[step.index].made_by.block_bytes
-        self.memory.expect(needed)
+        self.memory.expect(needed, whatever=True)
         # What a large block leaves fits the next one; small holes would only lie beside it.
         self._holes.sweep(needed if needed > 2 * SPARE else 0)
         halves = replayed(
