@@ -203,7 +203,7 @@ def _diff(arguments: Arguments) -> int:
 def _bench(arguments: Arguments) -> int:
     from decoder_gui.bench.command import as_lines, measure
 
-    figures = measure(arguments.shape, arguments.rounds)
+    figures = measure(arguments.shape, arguments.rounds, arguments.gguf)
     if arguments.json is None:
         print("\n".join(as_lines(figures)))
     else:

@@ -24,6 +24,8 @@ class Block(Mapping[str, Array]):
     Looking one up counts as looking at the block.
     """
 
+    __slots__ = ("__weakref__", "_arrays", "_memory")
+
     def __init__(self, memory: TraceMemory) -> None:
         self._memory = memory
         self._arrays: dict[str, Array] = {}  # replaced, never changed: another thread may read it
@@ -51,6 +53,8 @@ class Recorded(Mapping[str, Array]):
         names: those in the block.
         block: what holds them.
     """
+
+    __slots__ = ("_block", "_kept", "_names")
 
     def __init__(self, kept: Mapping[str, Array], names: tuple[str, ...], block: Block) -> None:
         self._kept, self._names, self._block = kept, names, block
@@ -83,6 +87,8 @@ class FirstRows(Mapping[str, Array]):
         whole: how many there are; an array with another number of them is left out.
         keys: how much is left of the last axis; all of it where None.
     """
+
+    __slots__ = ("_keys", "_rows", "_source", "_whole")
 
     def __init__(
         self, source: Mapping[str, Array], rows: int, whole: int, keys: int | None
@@ -169,6 +175,12 @@ class TraceMemory:
             else:
                 self._make_room(room)
             return id(block) in self._blocks
+
+    def expect(self, count: int) -> None:
+        """Make room for that many bytes before they are computed, so that theirs are used again."""
+        with self._lock:
+            self._bury()
+            self._make_room(max(0, self.budget - self._fixed - count))
 
     def touch(self, block: Block) -> None:
         """Count a block as the one looked at last."""
