@@ -264,6 +264,9 @@ class AppContext(ContextRuns):
 
     def _on_report(self, report: Report) -> None:
         listener = self._listening.get(report.number)
+        if listener is not None and self._heard & Change.MODEL:
+            # What it says may be of the model before: groups drop that first.
+            self.tell_what_was_heard()
         match report:
             case Progressed(_, _, update) if listener is not None:
                 listener.heard(update)
