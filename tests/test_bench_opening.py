@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from decoder_gui.arguments import parse
+from decoder_gui.bench import against_transformers as against
 from decoder_gui.bench.opening import measure_opening, naive_weights
 from decoder_gui.bench.processes import measured
 from decoder_gui.bench.shapes import NAMES, RANDOM, loaded_of
@@ -60,3 +61,38 @@ def test_the_command_line_takes_every_shape_and_a_file() -> None:
         assert parse(["bench", "--shape", name]).shape == name
     assert parse(["bench", "--gguf", "a.gguf"]).gguf == Path("a.gguf")
     assert set(RANDOM) < set(NAMES)
+
+
+class FakeSide:
+    """Answers with the milliseconds of a list, and remembers what it was asked."""
+
+    def __init__(self, times: dict[str, float]) -> None:
+        self.times = times
+        self.asked: list[str] = []
+
+    def ask(self, name: str) -> tuple[float, float]:
+        self.asked.append(name)
+        return self.times.get(name, 1.0), 2 * self.times.get(name, 1.0)
+
+
+def test_the_engine_beside_transformers_is_compared_pair_by_pair() -> None:
+    left, right = FakeSide({"recorded": 3.0}), FakeSide({"recorded": 4.0, "token": 8.0})
+    rows = against.compare(left, right, 2)
+    assert [(row.ours, row.theirs) for row in rows] == list(against.PAIRS)
+    assert rows[0].ratio == rows[0].processor_ratio == 0.75
+    assert (rows[-1].our_ms, rows[-1].their_ms, rows[-1].ratio) == (1.0, 8.0, 0.125)
+    tokens = 3 * (against.TOKENS + 1)
+    assert left.asked.count("token") == right.asked.count("token") == tokens
+    assert left.asked.count("before token") == 3
+
+
+def test_our_side_does_what_its_names_say() -> None:
+    tokens = [1, 2, 3, 4, 5, 6, 7]
+    works = against.ours(GOLDEN / "gpt2_split", tokens, 1)
+    engine = open_checkpoint(GOLDEN / "gpt2_split").engine
+    expected = engine.forward(np.array([tokens]), engine.new_cache(7))[0, -1]
+    np.testing.assert_array_equal(works["logits"](), expected)
+    works["recorded"]()
+    works["before token"]()
+    works["token"]()
+    works["token"]()
