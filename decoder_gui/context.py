@@ -47,8 +47,8 @@ from decoder_gui.engine_link import EngineLink
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
 from decoder_gui.viewdata.moment import ModelInfo, Selection
-from decoder_gui.worker import Ended, Progressed, Reportfrom model.captured_engine import CapturedEngine
-from model.captured_run import Capture
+from decoder_gui.worker import Ended, Progressed, Report
+from model.captured_engine import CapturedEngine
 from model.captured_run import Capture
 from model.checkpoints.captures import sampling_of
 from model.errors import sentence
