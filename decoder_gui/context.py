@@ -433,4 +433,4 @@ class AppContext(ContextRuns):
 
     def _on_tick(self) -> None:
         if not self._runs:
-            self.move(1)
+            self.stops.play_on()
