@@ -31,6 +31,7 @@ def ask_for_edit(parent: QWidget, context: AppContext) -> EditDialog | None:
         heads=shape.num_heads,
         steps=len(trace.steps),
         positions=trace.positions,
+        sources=tree.positions,
         names=names,
         branches=((branch.id, branch.name), *others),
         layer=layer,

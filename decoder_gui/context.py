@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from decoder_gui.ahead import Again, Ahead
 from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
 from decoder_gui.commands.base import Commands, Listener, Told
-from decoder_gui.commands.branches import WHOLE_TREE, Branches
+from decoder_gui.commands.branch_tree import WHOLE_TREE
+from decoder_gui.commands.branches import Branches
 from decoder_gui.commands.cache_lab import CacheLab
 from decoder_gui.commands.captures import Captures
 from decoder_gui.commands.choices import Choices
@@ -53,7 +53,7 @@ from model.captured_engine import CapturedEngine
 from model.checkpoints.captures import sampling_of
 from model.errors import ContextOverflow, DecoderError, sentence
 from model.tokenizers import encode_prompt
-from model.trace import Event, Phase
+from model.trace import Event
 
 CHECKS_UP_TO = 400_000_000  # parameters x positions that are checked without being asked
 CANCELLED = "Cancelled. Everything up to the last complete step is kept."
@@ -334,8 +334,7 @@ class AppContext(ContextTravel):
             return
         room, sampling = self._link.room, self.sampling
         ids = self.trace.token_ids
-        prompt = takewhile(lambda step: step.phase is Phase.PREFILL, self.trace.steps)
-        split = sum(len(step.token_ids) for step in prompt)
+        split = self.trace.prompt
         self._checking.begun()
         self._submit(CHECKS, "Checking", lambda: room.check(ids[:split], ids[split:], sampling))
 

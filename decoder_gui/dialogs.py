@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QIcon
 from PySide6.QtWidgets import (
     QComboBox,
     QDialog,
@@ -199,6 +199,8 @@ def show_crash(parent: QWidget, text: str, saved: Path | None) -> QDialog:
 def _buttons(dialog: QDialog) -> QDialogButtonBox:
     kinds = QDialogButtonBox.StandardButton
     buttons = QDialogButtonBox(kinds.Ok | kinds.Cancel, dialog)
+    for button in buttons.buttons():
+        button.setIcon(QIcon())  # no other button of the window has one of the base style's
     buttons.accepted.connect(dialog.accept)
     buttons.rejected.connect(dialog.reject)
     return buttons

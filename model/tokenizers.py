@@ -73,6 +73,28 @@ class Tokenizer(Protocol):
         ...
 
 
+END_NAMES = frozenset(
+    {
+        "<|endoftext|>",
+        "<|end_of_text|>",
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<|end|>",
+        "<end_of_turn>",
+        "<eos>",
+        "</s>",
+    }
+)
+"""What control tokens are called that end a text or a turn, in the vocabularies read here."""
+
+
+def end_ids(tokenizer: Tokenizer) -> frozenset[int]:
+    """The control tokens of a vocabulary that end a text; none where it has no such token."""
+    return frozenset(
+        token for token in tokenizer.special_ids if tokenizer.piece(token).text in END_NAMES
+    )
+
+
 class WordTokenizer:
     """A vocabulary of words that white space separates: the tiny decoder's.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from itertools import takewhile
 from typing import Any
 
 from model.engine import Array
@@ -86,6 +87,7 @@ class Trace:
         }
         self._steps: list[Step] = []
         self._events: list[list[Event]] = []
+        self._sizes: dict[int, int] = {}  # bytes of complete steps, once asked for
         self._replays: dict[tuple[int, int], Mapping[str, Array]] = {}
 
     @property
@@ -100,6 +102,12 @@ class Trace:
     def positions(self) -> int:
         """Positions of all steps begun."""
         return self._steps[-1].last if self._steps else 0
+
+    @property
+    def prompt(self) -> int:
+        """Positions of the prompt: those of the prefill steps that the run begins with."""
+        given = takewhile(lambda step: step.phase is Phase.PREFILL, self._steps)
+        return sum(len(step.token_ids) for step in given)
 
     @property
     def token_ids(self) -> tuple[int, ...]:
@@ -200,6 +208,7 @@ class Trace:
         """Keep the first ``steps`` steps."""
         del self._steps[steps:]
         del self._events[steps:]
+        self._sizes = {step: size for step, size in self._sizes.items() if step < steps}
         for key in [key for key in self._replays if key[0] >= steps]:
             del self._replays[key]
 
@@ -228,6 +237,16 @@ class Trace:
     def _replay(self, step: int, operation: int) -> Mapping[str, Array]:
         layer = self.operations[operation].layer
         return {} if layer is None else self._replays.get((step, layer), {})
+
+    def nbytes(self, step: int) -> int:
+        """Bytes of the arrays that were kept of a step; views count as what they show."""
+        size = self._sizes.get(step)
+        if size is None:
+            arrays = {id(a): a for event in self._events[step] for a in event.arrays.values()}
+            size = sum(array.nbytes for array in arrays.values())
+            if self.complete(step):
+                self._sizes[step] = size
+        return size
 
     def logits(self, step: int) -> Array | None:
         """Logits of the last position of a step, (vocab,), or None before they are computed."""

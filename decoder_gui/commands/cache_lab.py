@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
-from decoder_gui.debugger.cache_rows import CachedRow, read_row
+from decoder_gui.debugger.cache_rows import CachedRow, Shortened, read_row, shorten
 from decoder_gui.debugger.cost_curve import CostPoint, lengths_for, measure
 from decoder_gui.debugger.policies import SINKS, Divergence, Policy, compare
 from decoder_gui.debugger.roofline import (
@@ -20,11 +20,13 @@ from decoder_gui.debugger.roofline import (
 )
 from decoder_gui.worker import Ended
 from model.cache_plan import CachePlan
+from model.errors import sentence
 
 if TYPE_CHECKING:
     from decoder_gui.context import AppContext
 
-CURVE, PHASES, MACHINE, ROW, FULL = "cost curve", "phases", "machine", "cached row", "full cache"
+CURVE, PHASES, MACHINE, FULL = "cost curve", "phases", "machine", "full cache"
+ROW, LENGTH = "cached row", "length of the cache"
 
 
 class CacheLab(Commands):
@@ -32,39 +34,46 @@ class CacheLab(Commands):
 
     Attributes:
         points: of the cost curve, shortest first; they arrive one by one.
+        lengths: how many there will be, if none takes too long.
         phases: prefill and decode of the text in hand.
         machine: this computer's limits, measured once; None until asked for.
         row: the cached row in hand.
+        shortened: what setting the length back did when it was last tried on a copy.
         capacity: of the small cache whose policies are compared.
         keep_first: how many first tokens the policy of that name keeps.
         divergences: by policy, position by position.
         running: the tags of the jobs that have not ended.
+        refusals: why the last job of a tag ended early, a sentence.
         plan: what the calculator is set to; None follows the model in hand.
     """
 
     def __init__(self, context: AppContext) -> None:
         super().__init__(context)
         self.points: tuple[CostPoint, ...] = ()
+        self.lengths = 0
         self.phases: tuple[PhaseTime, ...] = ()
         self.machine: Machine | None = None
         self.measuring: Measuring | None = None
         self.row: CachedRow | None = None
         self.row_words = ""
+        self.shortened: Shortened | None = None
         self.capacity = 0
         self.keep_first = SINKS
         self.divergences: dict[Policy, tuple[Divergence, ...]] = {}
         self.running: frozenset[str] = frozenset()
+        self.refusals: dict[str, str] = {}
         self.plan: CachePlan | None = None
-        self._text: tuple[int, ...] = ()
+        self._text: tuple[tuple[int, ...], frozenset[str]] = ((), frozenset())
 
     def reset(self, change: Change) -> None:
         if change & Change.MODEL:
-            self.points, self.row, self.plan = (), None, None
+            self.points, self.row, self.plan, self.refusals = (), None, None, {}
         if change & (Change.TRACE | Change.MODEL):
             trace = self.context.trace
             text = () if trace is None else trace.token_ids
-            if text != self._text:
-                self._text = text
+            if (text, self.context.faults) != self._text:
+                self._text = (text, self.context.faults)
+                self.refusals, self.row_words, self.shortened = {}, "", None
                 self.phases, self.divergences = (), {}
                 self.capacity = max(SINKS + 2, len(text) // 2)
                 if self.row is not None and self.row.position >= len(text):
@@ -75,10 +84,11 @@ class CacheLab(Commands):
     def measure_curve(self) -> None:
         """Cost against length, on the model in hand."""
         room, limit = self.context.room, self.context.capacity
-        self.points = ()
+        lengths = lengths_for(limit)
+        self.points, self.lengths = (), len(lengths)
 
         def job() -> Iterator[object]:
-            return measure(room.session.engine, lengths_for(limit))
+            return measure(room.session.engine, lengths)
 
         def heard(item: object) -> None:
             if isinstance(item, CostPoint):
@@ -93,7 +103,7 @@ class CacheLab(Commands):
         if trace is None or not trace.steps:
             return
         ids = trace.token_ids
-        split = len(trace.steps[0].token_ids)
+        split = trace.prompt
         self.phases = ()
 
         def job() -> Iterator[object]:
@@ -129,7 +139,7 @@ class CacheLab(Commands):
         if trace is None:
             return
         copied = trace.copy()
-        self.row_words = ""
+        self.row_words, self.shortened = "", None
 
         def job() -> Iterator[object]:
             yield read_row(room.session.cache, copied, layer, position)
@@ -140,6 +150,19 @@ class CacheLab(Commands):
                 self.row_words = f"The cache holds nothing at position {position}."
 
         self._run(ROW, "Reading a row of the cache", job, heard)
+
+    def try_length(self, length: int) -> None:
+        """Rewind a copy of the session's cache to a length, 0 being a reset, and look behind it."""
+        room = self.context.room
+
+        def job() -> Iterator[object]:
+            session = room.session
+            yield shorten(session.engine, session.cache, min(length, session.cache.length))
+
+        def heard(item: object) -> None:
+            self.shortened = item if isinstance(item, Shortened) else None
+
+        self._run(LENGTH, "Setting the length of a cache back", job, heard)
 
     # ---- at capacity
 
@@ -210,11 +233,14 @@ class CacheLab(Commands):
         job: Callable[[], Iterator[object]],
         heard: Callable[[object], None],
     ) -> None:
-        def ended(_: Ended) -> None:
+        def ended(end: Ended) -> None:
+            if end.refusal is not None:
+                self.refusals = {**self.refusals, tag: sentence(end.refusal)}
             self.running = self.running - {tag}
             self.measuring = None
             self.tell(Change.LAB)
 
         self.running = self.running | {tag}
+        self.refusals = {name: words for name, words in self.refusals.items() if name != tag}
         self.submit(text, job, heard=heard, ended=ended, tag=tag)
         self.tell(Change.LAB)

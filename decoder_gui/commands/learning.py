@@ -58,6 +58,7 @@ class Learning(Commands):
         lesson: the training in hand, or None.
         learning_rate: of the next step.
         refusal: why the last command was not carried out, in a sentence; empty if it was.
+        refusals: why the last job of a tag ended early, in a sentence.
     """
 
     def __init__(self, context: AppContext) -> None:
@@ -68,12 +69,14 @@ class Learning(Commands):
         self.lesson: Lesson | None = None
         self.learning_rate = LEARNING_RATE
         self.refusal = ""
+        self.refusals: dict[str, str] = {}
         self._weighed: _Key | None = None
 
     def reset(self, change: Change) -> None:
         replaced = change & (Change.TRACE | Change.MODEL) and not self._grown()
         if replaced and self._weighed is not None:
             self.free = self.lesson = self._weighed = None
+            self.refusal, self.refusals = "", {}
 
     # ---- evidence
 
@@ -128,10 +131,13 @@ class Learning(Commands):
             if self.free is not None and isinstance(item, int):
                 self.free = replace(self.free, chosen=(*self.free.chosen, item))
 
-        def ended(_: Ended) -> None:
+        def ended(end: Ended) -> None:
+            if end.refusal is not None:
+                self.free = None
+                self.refusals = {FREE: sentence(end.refusal)}
             self.tell(Change.LAB)
 
-        self.refusal = ""
+        self.refusal, self.refusals = "", {}
         self.submit("Free run", job, heard=heard, ended=ended, tag=FREE)
         self.tell(Change.LAB)
 

@@ -31,6 +31,7 @@ from model.errors import DecoderError, InvalidSampling, sentence
 from model.faults import sampling_under
 from model.sampling import STAGES, SamplingConfig, find_order, own_order
 from model.sampling_statistics import DrawStatistics, draw_statistics
+from model.tokenizers import end_ids
 
 if TYPE_CHECKING:
     from decoder_gui.context import AppContext
@@ -79,6 +80,7 @@ class SamplerLab(Commands):
         continuations: of the present point or an earlier one, or None.
         count, length: of the next continuations.
         refusal: why the last command was not carried out, a sentence; empty if it was.
+        unread: why the settings that were pasted last could not be read, a sentence.
         remarks: what was left aside or assumed when settings were pasted.
     """
 
@@ -88,7 +90,7 @@ class SamplerLab(Commands):
         self.draws: ManyDraws | None = None
         self.continuations: Continuations | None = None
         self.count, self.length = 8, 24
-        self.refusal = ""
+        self.refusal = self.unread = ""
         self.remarks: tuple[str, ...] = ()
         self._values: dict[str, float] = dict(ON)  # what a stage gets when it is switched on
         # Neither the session's generator nor the Next token panel's: draws of its own.
@@ -197,10 +199,11 @@ class SamplerLab(Commands):
         try:
             pasted = read_settings(text)
         except InvalidSampling as refusal:
-            self.remarks = ()
-            self._refuse(sentence(refusal))
+            self.remarks, self.unread = (), sentence(refusal)
+            self.context.notice.emit(self.unread)
+            self.tell(Change.LAB)
             return False
-        self.refusal, self.remarks = "", pasted.remarks
+        self.unread, self.remarks = "", pasted.remarks
         self._take_on(pasted.config)
         if pasted.config.seed is not None:
             self._set(seed=pasted.config.seed)
@@ -265,7 +268,8 @@ class SamplerLab(Commands):
         seed = (self.context.sampling.seed or 0) + (self._rounds << 64)
         self._rounds += 1
         try:
-            plan = Plan(key[0], logits, key[1], self.count, self.length, seed)
+            ends = end_ids(moment.model.tokenizer)
+            plan = Plan(key[0], logits, key[1], self.count, self.length, seed, ends)
         except InvalidSampling as refusal:
             self._refuse(sentence(refusal))
             return

@@ -244,18 +244,13 @@ class Tree:
 
         The rows that a branch shares of a step that it leaves halfway are the parent's.
         """
-        owners: dict[int, set[int]] = {}
-        sizes: dict[int, int] = {}
+        found = {}
         for branch in self.branches:
-            own = branch.first_own_step
-            for step, _, array in branch.run.trace.held():
-                owners.setdefault(id(array), set()).add(branch.id)
-                if step >= own:
-                    sizes[id(array)] = array.nbytes
-        found = {branch.id: 0 for branch in self.branches}
-        for held, size in sizes.items():
-            if len(owners[held]) == 1:
-                found[next(iter(owners[held]))] += size
+            trace = branch.run.trace
+            others = (other.run.trace for other in self.branches if other.id != branch.id)
+            shared = max((shared_steps(trace, other) for other in others), default=0)
+            own = max(shared, branch.first_own_step)
+            found[branch.id] = sum(trace.nbytes(step) for step in range(own, len(trace.steps)))
         return found
 
 

@@ -1,4 +1,4 @@
-"""A row of the cache as it is now, against what was written there."""
+"""A row of the cache as it is now, against what was written there; what a shorter length does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.engine import Array, Cache
+from model.cache import KvCache
+from model.engine import Array, Cache, Engine
 from model.operations import Kind
 from model.trace import Step, Trace
 
@@ -51,6 +52,43 @@ def read_row(cache: Cache, trace: Trace, layer: int, position: int) -> CachedRow
             for now, then in zip((keys, values), written, strict=True)
         )
     return CachedRow(layer, position, keys, values, owner.index, changed)
+
+
+@dataclass(frozen=True)
+class Shortened:
+    """What setting a cache's length back did to the numbers behind it.
+
+    Attributes:
+        before, after: positions.
+        numbers: keys and values of the positions that were forgotten, of all layers.
+        changed: how many of them differ in any bit once the length is set forward again; None
+            where the cache does not keep them.
+    """
+
+    before: int
+    after: int
+    numbers: int
+    changed: int | None
+
+
+def shorten(engine: Engine, cache: Cache, after: int) -> Shortened:
+    """Set the length of a copy of a cache back to ``after``, then forward again, and compare.
+
+    Raises:
+        ShapeMismatch: the cache does not hold that many positions.
+    """
+    before = cache.length
+    copy = engine.new_cache(max(1, before))
+    copy.restore(cache.rows(0, before))
+    forgotten = copy.rows(min(after, before), before)
+    copy.rewind(after)
+    changed = None
+    if isinstance(copy, KvCache):
+        copy.advance(before - after)
+        again = copy.rows(after, before)
+        pairs = ((again.keys, forgotten.keys), (again.values, forgotten.values))
+        changed = sum(int(np.count_nonzero(_bits(now) != _bits(then))) for now, then in pairs)
+    return Shortened(before, after, int(forgotten.keys.size + forgotten.values.size), changed)
 
 
 def _written(trace: Trace, step: Step, layer: int, position: int) -> tuple[Array, Array] | None:

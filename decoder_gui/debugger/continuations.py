@@ -36,6 +36,7 @@ class Plan:
         count: how many continuations.
         length: tokens of each; fewer where the cache has no room for them.
         seed: row i draws with a generator made from (seed, i), whatever ``count`` is.
+        end_ids: tokens that end a text; a row ends with the first of them.
     """
 
     prefix: tuple[int, ...]
@@ -44,6 +45,7 @@ class Plan:
     count: int
     length: int
     seed: int
+    end_ids: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if not 1 <= self.count <= MOST:
@@ -54,11 +56,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class Continuation:
-    """One continuation; log-probabilities are of the raw distribution, nats."""
+    """One continuation; log-probabilities are of the raw distribution, nats.
+
+    ``ended``: its last token ends the text, so it is as long as it will be.
+    """
 
     row: int
     token_ids: tuple[int, ...]
     log_probabilities: tuple[float, ...]
+    ended: bool = False
 
     @property
     def total(self) -> float:
@@ -76,11 +82,11 @@ class Grown:
     """How far all rows are, token by token."""
 
     rows: tuple[Continuation, ...]
-    length: int  # tokens that each will have
+    length: int  # tokens that each will have, if it does not end by itself
 
     @property
     def fraction(self) -> float:
-        return len(self.rows[0].token_ids) / self.length
+        return max(len(row.token_ids) for row in self.rows) / self.length
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,8 @@ class Timing:
     Attributes:
         batch: rows in a pass; 1 where the engine takes one sequence at a time.
         passes: reads of all weights, those of the comparison left out.
-        tokens_per_weight_read: of those passes; 0 where none was needed.
+        tokens_per_weight_read: of those passes, rows that had ended left out; 0 where none was
+            needed.
         batch_pass: milliseconds of a pass of the batch, the median; 0 without a pass.
         single_pass: the same of the first row alone.
     """
@@ -188,18 +195,23 @@ class _Growth:
         for group in self._groups():
             ids, cache = group
             self._batch = len(ids)
-            for at in range(self._length - 1):
-                logits = self._timed(cache, [self._ids[row][at] for row in ids], self._times)
-                self._stats.record_decode(len(ids))
-                for row, line in zip(ids, logits, strict=True):
-                    self._choose(row, line)
+            for _ in range(self._length - 1):
+                growing = [row for row in ids if not self._ended(row)]
+                if not growing:
+                    break
+                # A row that has ended stays in the batch, and what comes of it is not looked at.
+                logits = self._timed(cache, [self._ids[row][-1] for row in ids], self._times)
+                self._stats.record_decode(len(growing))
+                for row in growing:
+                    self._choose(row, logits[row - ids.start])
                 yield self.grown()
         if self._batch == 1:
             self._single = self._times
             return
         alone = self._cache(1)
-        for at in range(min(SINGLE_PASSES, self._length - 1)):
-            self._timed(alone, [self._ids[0][at]], self._single)
+        for at in range(min(SINGLE_PASSES, len(self._times))):
+            # Any tokens do: what a pass costs does not depend on them.
+            self._timed(alone, [self._ids[0][min(at, len(self._ids[0]) - 1)]], self._single)
             yield self.grown()
 
     def _groups(self) -> list[tuple[range, Cache]]:
@@ -236,10 +248,14 @@ class _Growth:
         self._ids[row].append(score.token)
         self._scores[row].append(score.log_probability)
 
+    def _ended(self, row: int) -> bool:
+        return self._ids[row][-1] in self._plan.end_ids
+
     def rows(self) -> tuple[Continuation, ...]:
         lines = zip(self._ids, self._scores, strict=True)
         return tuple(
-            Continuation(row, tuple(ids), tuple(scores)) for row, (ids, scores) in enumerate(lines)
+            Continuation(row, tuple(ids), tuple(scores), self._ended(row))
+            for row, (ids, scores) in enumerate(lines)
         )
 
     def grown(self) -> Grown:

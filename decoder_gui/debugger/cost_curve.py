@@ -8,17 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
 from time import perf_counter
 
 import numpy as np
 
+from decoder_gui.debugger.roofline import Measuring
 from model.costs import attention_flops, flops_cached, flops_recomputed
 from model.engine import Engine
 from model.shape import ModelShape
 
-REPEATS = 3
-LONGEST = 3.0  # s that one measurement may take; longer lengths are left out
+REPEATS = 3  # at least
+ENOUGH = 0.05  # s that short passes are repeated for, the fastest counts
+MOST_REPEATS = 25
+LONGEST = 3.0  # s that one pass may take; longer ones are foreseen and left out
 LENGTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 SEED = 11
 
@@ -28,14 +30,15 @@ class CostPoint:
     """What the token after ``length`` others costs.
 
     Attributes:
-        with_cache, without: seconds, medians; None where the measurement was left out.
+        with_cache, without: seconds, of the fastest of several passes: whatever else the computer
+            does only makes one slower.
         flops_with, flops_without: exact counts.
         attention_with, attention_without: the part of them that grows with the keys.
     """
 
     length: int
     with_cache: float
-    without: float | None
+    without: float
     flops_with: int
     flops_without: int
     attention_with: int
@@ -60,34 +63,44 @@ def counts(shape: ModelShape, length: int) -> tuple[int, int, int, int]:
 
 def measure(
     engine: Engine, lengths: Sequence[int], *, repeats: int = REPEATS, longest: float = LONGEST
-) -> Iterator[CostPoint]:
-    """Measure one length after another, in caches of its own."""
+) -> Iterator[CostPoint | Measuring]:
+    """Measure one length after another, in caches of its own.
+
+    Between any two passes it yields how far it is, so that it can be left there. A length whose
+    pass would take longer than ``longest`` seconds, judged by the length before, ends the curve.
+    """
     generator = np.random.default_rng(SEED)
-    recomputing = True
-    for length in lengths:
+    before: tuple[int, float] | None = None  # the length before, and the seconds of its pass
+    for done, length in enumerate(lengths):
+        if before is not None and before[1] * (length + 1) / before[0] > longest:
+            return
         ids = generator.integers(0, engine.shape.vocabulary, size=(1, length + 1))
         cache = engine.new_cache(length + 1)
-        began = perf_counter()
+        so_far = Measuring(done, len(lengths))
         engine.forward(ids[:, :length], cache)
-        filled = perf_counter() - began
-        cached = []
-        for _ in range(repeats):
+        cached: list[float] = []
+        while _more(cached, repeats):
+            yield so_far
             began = perf_counter()
             engine.forward(ids[:, length:], cache)
             cached.append(perf_counter() - began)
             cache.rewind(length)
         anew: list[float] = []
-        for _ in range(repeats if recomputing else 0):
+        while _more(anew, repeats):
+            yield so_far
             cache.rewind(0)
             began = perf_counter()
             engine.forward(ids, cache)
             anew.append(perf_counter() - began)
-        recomputing = recomputing and filled < longest
-        yield CostPoint(
-            length, median(cached), median(anew) if anew else None, *counts(engine.shape, length)
-        )
-        if filled > longest:
-            return
+        before = length + 1, min(anew)
+        yield CostPoint(length, min(cached), min(anew), *counts(engine.shape, length))
+
+
+def _more(times: Sequence[float], repeats: int) -> bool:
+    """Whether another pass is worth its time."""
+    if len(times) < repeats:
+        return True
+    return sum(times) < ENOUGH and len(times) < MOST_REPEATS and repeats > 1
 
 
 def fitted_exponent(x: Sequence[float], y: Sequence[float]) -> float:

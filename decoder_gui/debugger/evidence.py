@@ -15,7 +15,7 @@ import numpy as np
 from decoder_gui.debugger.lens import NoReadout, slices, unembedder
 from model.engine import Array, Engine
 from model.errors import ContextOverflow
-from model.ranking import stable_log_softmax
+from model.ranking import check_logits, stable_log_softmax
 from model.trace import Trace
 
 
@@ -144,6 +144,7 @@ def free_run(engine: Engine, token_ids: Sequence[int], given: int) -> Iterator[i
 
     Raises:
         ContextOverflow: the text is longer than the context.
+        NonFiniteLogits: there is nothing to choose from.
     """
     count = len(token_ids)
     if count > engine.shape.context_length:
@@ -152,6 +153,7 @@ def free_run(engine: Engine, token_ids: Sequence[int], given: int) -> Iterator[i
     ids = np.asarray([token_ids[:given]], dtype=np.int64)
     for _ in range(given, count):
         logits = engine.forward(ids, cache)[0, -1]
+        check_logits(logits)
         chosen = int(np.argmax(logits))
         yield chosen
         ids = np.asarray([[chosen]], dtype=np.int64)

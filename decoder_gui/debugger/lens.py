@@ -113,18 +113,6 @@ def lens_top(weights: object, rows: Array) -> Ids:
     return found
 
 
-def lens_rows(
-    read: Callable[[Array], Array], rows: Array, targets: Ids, vocabulary: int, *, top: int = TOP
-) -> Iterator[LensRows]:
-    """What residual rows (rows, d_model) say, a slice at a time, in order.
-
-    ``targets`` (rows,) are the tokens of interest, -1 for none.
-    """
-    for part in slices(len(rows), vocabulary):
-        with np.errstate(all="ignore"):
-            yield summarize(read(rows[part]), targets[part], top=top)
-
-
 def slices(rows: int, vocabulary: int, itemsize: int = 4) -> Iterator[slice]:
     """Parts of the rows whose logits fit into :data:`SLICE_BYTES`."""
     size = max(1, SLICE_BYTES // max(1, vocabulary * itemsize))

@@ -95,6 +95,7 @@ def tree_of(restored: Restored, empty: Run) -> Tree:
     branches = []
     for saved in restored.branches:
         run = empty.emptied()
+        run.edits = saved.edits
         for step in saved.by_hand:
             run.mark_by_hand(step)
         for step, settings in saved.settings.items():

@@ -160,6 +160,7 @@ class Histories:
     def __init__(self) -> None:
         self._trace: Trace | None = None
         self._kept: dict[tuple[Spot, Shown], list[_Kept]] = {}
+        self._loose: set[tuple[Spot, Shown]] = set()  # those with a reading that may change
 
     def advance(
         self, run: Run, sampling: SamplingConfig, watches: WatchList, seconds: float
@@ -167,30 +168,47 @@ class Histories:
         """Read what is not read yet, for some time; whether everything is read."""
         began, trace = perf_counter(), run.trace
         if trace is not self._trace:
-            self._trace, self._kept = trace, {}
+            self._trace, self._kept, self._loose = trace, {}, set()
         wanted = {(watch.spot, watch.shown) for watch in watches}
         for gone in self._kept.keys() - wanted:
             del self._kept[gone]
         steps = trace.steps
         for watch in watches:
-            kept = self._kept.setdefault((watch.spot, watch.shown), [])
+            key = (watch.spot, watch.shown)
+            kept = self._kept.setdefault(key, [])
             del kept[len(steps) :]
             settings = sampling if watch.spot.array in STAGES else None
-            for step in steps:
+            begin = 0
+            if key not in self._loose and _same_line(kept, steps, settings):
+                begin = len(kept)  # a step that is still there stands on the same ones before it
+            for step in steps[begin:]:
                 at = step.index
                 old = kept[at] if at < len(kept) else None
                 if old is not None and old.stands(step, settings, trace, watch.spot):
                     continue
                 if perf_counter() - began > seconds:
+                    self._loose.add(key)  # half of it may be of other settings
                     return False
                 made = _Kept(step, settings, *_look(run, sampling, step, watch))
                 kept[at : at + 1] = [made]
+            loose = any(not each.settled for each in kept[begin:])
+            (self._loose.add if loose else self._loose.discard)(key)
         return True
 
     def readings(self, watch: Watch) -> tuple[Reading, ...]:
         """One per step, as far as they are read."""
         kept = self._kept.get((watch.spot, watch.shown), [])
         return tuple(each.reading for each in kept)
+
+
+def _same_line(
+    kept: Sequence[_Kept], steps: Sequence[Step], settings: SamplingConfig | None
+) -> bool:
+    """Whether all that is kept was read from these steps, of which there may be more by now."""
+    if not kept or len(kept) > len(steps):
+        return False
+    newest = kept[-1]
+    return newest.step is steps[len(kept) - 1] and newest.settings == settings
 
 
 def _look(run: Run, sampling: SamplingConfig, step: Step, watch: Watch) -> tuple[bool, Reading]:

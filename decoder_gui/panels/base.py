@@ -28,6 +28,7 @@ class Place(Enum):
 
 
 NO_MODEL = "No model is open yet. Choose one at the top left."
+NO_WEIGHTS = "A recording holds no weights: nothing can be computed or measured with it."
 NO_RUN = "Nothing has been computed yet. Enter a prompt and choose Prefill."
 
 

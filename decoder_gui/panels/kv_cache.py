@@ -144,4 +144,5 @@ class KvCachePanel(Panel):
     def _on_again(self) -> None:
         moment = self.context.moment
         if moment is not None and moment.trace.steps:
-            self.context.prefill_ids(list(moment.trace.steps[0].token_ids))
+            trace = moment.trace
+            self.context.prefill_ids(list(trace.token_ids[: trace.prompt]))

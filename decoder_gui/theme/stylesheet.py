@@ -36,9 +36,12 @@ def apply_style(application: QApplication, style: Style) -> None:
         # Fusion draws the same on every platform; what the sheet leaves out looks alike too.
         application.setStyle("Fusion")
         application.setProperty("decoderBaseStyle", True)
+    sheet = stylesheet(style)
+    if sheet == application.styleSheet():
+        return  # to set it again would style every widget anew, which holds up the window
     application.setPalette(qt_palette(style))
     application.setFont(style.font(Face.BODY))
-    application.setStyleSheet(stylesheet(style))
+    application.setStyleSheet(sheet)
 
 
 def qt_palette(style: Style) -> QPalette:

@@ -96,7 +96,7 @@ class Derivation:
         if not math.isfinite(self.difference):
             return f"{words}: not rounding"
         words += f", difference {_six(self.difference)}"
-        return f"{words}: more than rounding, which explains {self.tolerance:.0e} at most"
+        return f"{words}: more than rounding (at most {self.tolerance:.0e})"
 
     @property
     def short_verdict(self) -> str:

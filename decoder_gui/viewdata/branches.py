@@ -85,7 +85,7 @@ def _row(branch: Branch, active: bool, own: int, kept: int) -> Row:
     if not branch.planned:
         mean = f", {format_value(total / count, 3)} a token" if count else ""
         likelihood = Cell(
-            format_value(total, 2), f"{total!r} nats over {plural(count, 'token')}{mean}"
+            format_value(total), f"{total!r} nats over {plural(count, 'token')}{mean}"
         )
     changed = branch.reason or BEGINNING
     tone = Tone.PLAIN if branch.reason else Tone.MUTED

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoder_gui.debugger.cache_rows import CachedRow
+from decoder_gui.debugger.cache_rows import CachedRow, Shortened
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_count, format_exact, format_value, plural
 from decoder_gui.viewdata.tables import Cell, Column, Table, Tone
@@ -41,6 +41,23 @@ def build_cached_row(moment: Moment, row: CachedRow) -> CachedRowView:
         verdict=verdict,
         tone=tone,
         table=_table(row),
+    )
+
+
+def shortened_words(found: Shortened | None) -> str:
+    """What setting the length back did, in a sentence or two; empty before that was tried."""
+    if found is None:
+        return ""
+    name = "Reset" if found.after == 0 else "Rewind"
+    words = f"{name}: length {found.before} → {found.after}"
+    if found.changed is None:
+        return f"{words}. This cache is a list, and drops what lies beyond its length."
+    numbers = format_count(found.numbers)
+    if found.changed:
+        return f"{words}. {format_count(found.changed)} of {numbers} numbers behind it changed."
+    return (
+        f"{words}, 0 bytes cleared. Set to {found.before} again, all {numbers} numbers of the "
+        f"{plural(found.before - found.after, 'position')} are there, bit-identical."
     )
 
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoder_gui.debugger.cost_curve import CostPoint, fitted_exponent, totals
+from decoder_gui.debugger.cost_curve import LONGEST, CostPoint, fitted_exponent, totals
 from decoder_gui.viewdata.kv_cache import Figure, format_flops
 from decoder_gui.viewdata.numbers import format_count, format_value
 from decoder_gui.viewdata.plots import Axis, Mark, Plot, Series
-from decoder_gui.viewdata.tables import Cell, Column, Table, Tone
+from decoder_gui.viewdata.tables import Cell, Column, Table
 from model.shape import ModelShape
 
 COLUMNS = (
     Column("positions before", number=True),
-    Column("cached, ms", number=True),
+    Column("cached, ms", number=True, tip="the fastest of several passes"),
     Column("anew, ms", number=True, tip="the same token with everything before it recomputed"),
     Column("times", number=True),
     Column("cached FLOPs", number=True),
@@ -39,22 +39,37 @@ class CostCurveView:
 
 
 def build_cost_curve(
-    shape: ModelShape, points: Sequence[CostPoint], *, logarithmic: bool, running: bool
+    shape: ModelShape,
+    points: Sequence[CostPoint],
+    *,
+    logarithmic: bool,
+    running: bool,
+    wanted: int = 0,
 ) -> CostCurveView:
-    """The view of what has been measured so far."""
+    """The view of what has been measured so far, of ``wanted`` lengths."""
     x = np.asarray([point.length for point in points], dtype=np.float64)
     cached = np.asarray([1e3 * point.with_cache for point in points])
-    anew = np.asarray([math.nan if p.without is None else 1e3 * p.without for p in points])
+    anew = np.asarray([1e3 * point.without for point in points])
     with_cache = np.asarray([float(point.flops_with) for point in points])
     without = np.asarray([float(point.flops_without) for point in points])
-    count = f"{len(points)} lengths"
     return CostCurveView(
         times=_plot("ms per token", x, cached, anew, logarithmic),
         flops=_plot("FLOPs per token", x, with_cache, without, logarithmic),
         figures=_figures(shape, points),
         table=Table(COLUMNS, tuple(_row(point) for point in points)),
-        hint="measuring…" if running else (count if points else "not measured yet"),
+        hint=_hint(points, running, wanted),
     )
+
+
+def _hint(points: Sequence[CostPoint], running: bool, wanted: int) -> str:
+    of = f" of {wanted}" if len(points) < wanted else ""
+    lengths = f"{len(points)}{of} lengths"
+    if running:
+        return f"measuring… {lengths}"
+    if not points:
+        return "not measured yet"
+    # Stopped by hand or because the next pass would have been too long.
+    return f"{lengths}; a pass may take {LONGEST:g} s" if of else lengths
 
 
 def _plot(label: str, x: np.ndarray, cached: np.ndarray, anew: np.ndarray, log: bool) -> Plot:
@@ -77,7 +92,7 @@ def _figures(shape: ModelShape, points: Sequence[CostPoint]) -> tuple[Figure, ..
     if len(lengths) < 2:
         return ()
     sums = totals(shape, lengths)
-    timed = [p for p in points if p.length >= FROM_LENGTH and p.without is not None]
+    timed = [point for point in points if point.length >= FROM_LENGTH]
     longest = points[-1]
     return (
         _powers("Attention in total grows with", lengths, [(s[2], s[3]) for s in sums]),
@@ -85,7 +100,7 @@ def _figures(shape: ModelShape, points: Sequence[CostPoint]) -> tuple[Figure, ..
         Figure(
             "Time per token grows with",
             f"n^{_power([p.length for p in timed], [p.with_cache for p in timed])} and "
-            f"n^{_power([p.length for p in timed], [p.without or 0.0 for p in timed])}",
+            f"n^{_power([p.length for p in timed], [p.without for p in timed])}",
             f"cached and anew, fitted from {FROM_LENGTH} positions on",
             below=True,
         ),
@@ -104,7 +119,7 @@ def _powers(label: str, lengths: Sequence[int], sums: Sequence[tuple[int, int]])
     return Figure(
         label,
         f"n^{cached} and n^{anew}",
-        "cached and anew, exact counts of generating n tokens from nothing",
+        "cached and anew: exact counts, n tokens from nothing",
         below=True,
     )
 
@@ -115,14 +130,11 @@ def _power(x: Sequence[float], y: Sequence[float]) -> str:
 
 
 def _row(point: CostPoint) -> tuple[Cell, ...]:
-    slower = None if point.without is None else point.without / point.with_cache
     return (
         Cell(format_count(point.length)),
         Cell(format_value(1e3 * point.with_cache)),
-        Cell("left out", tone=Tone.FAINT)
-        if point.without is None
-        else Cell(format_value(1e3 * point.without)),
-        Cell("" if slower is None else format_value(slower, 1)),
+        Cell(format_value(1e3 * point.without)),
+        Cell(format_value(point.without / point.with_cache, 1)),
         Cell(format_flops(point.flops_with), tip=f"{format_count(point.flops_with)} FLOPs"),
         Cell(format_flops(point.flops_without), tip=f"{format_count(point.flops_without)} FLOPs"),
         Cell(format_value(point.flops_without / point.flops_with, 1)),

@@ -209,7 +209,7 @@ def read_kv_cache(scene: Scene) -> None:
             ledger.same("bytes per value", value_bytes, arrays[0].itemsize)
     row = 2 * shape.kv_heads * shape.head_dim * value_bytes
     positions = max(written)
-    prompt = record.trace.steps[0].last
+    prompt = record.trace.prompt
     prefill, in_use = min(positions, prompt), sum(written) * row
     per_token, reserved = row * shape.depth, row * shape.depth * record.capacity
     ledger.same("bytes in use", view.bytes_in_use, in_use)

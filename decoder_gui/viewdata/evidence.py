@@ -204,12 +204,15 @@ def _words(
     free: tuple[int, Sequence[int]] | None,
 ) -> str:
     words = []
-    if not evidence.surprises and not pending:
+    if pending and not evidence.surprises:
+        words.append("Weighing the text…")
+    if len(moment.trace.token_ids) < 2:
         words.append("A text of one token says nothing: nothing came before it.")
     if evidence.missing:
         count = plural(len(evidence.missing), "token")
         words.append(
-            f"About {count} nothing is known: the logits were not recorded or are not finite."
+            f"Nothing is known about {count}: the logits before it were not recorded, or are not "
+            "finite."
         )
     if free is not None:
         given, chosen = free

@@ -153,7 +153,7 @@ def _slab(moment: Moment) -> Slab:
         step.last if appends.get(layer, 0) <= moment.cursor.operation else step.first
         for layer in range(depth)
     )
-    return Slab(moment.capacity, moment.trace.steps[0].last, written, step.first)
+    return Slab(moment.capacity, moment.trace.prompt, written, step.first)
 
 
 def _cache_operations(trace: Trace) -> dict[int, int]:

@@ -116,7 +116,7 @@ def _words(moment: Moment, found: Mapping[Policy, Sequence[Divergence]]) -> str:
 
 def _row(policy: Policy, items: Sequence[Divergence], total: int) -> tuple[Cell, ...]:
     if policy is Policy.STOP:
-        words = f"{policy.value}: nothing after position {len(items) - 1}"
+        words = f"{policy.value} after position {len(items) - 1}"
         if len(items) == total:
             words = policy.value
         return (

@@ -15,7 +15,7 @@ from decoder_gui.viewdata.moment import Moment, Selection
 from decoder_gui.viewdata.numbers import format_percent, format_value, plural
 from decoder_gui.viewdata.operands import Cell, Operand, Parameter, Source, Sum, symbol_of
 from model.engine import Array
-from model.operations import Kind, Operation
+from model.operations import Operation
 from model.trace import Presence, Trace
 
 STAGES = ("raw", "tempered", "final")
@@ -186,8 +186,3 @@ def rest_words(total: Sum, shown: int) -> str:
     """``… and 760 more, summing to 0.120``, or an empty string where all are shown."""
     count, rest = total.rest(shown)
     return f"… and {count:,} more, summing to {format_value(rest)}" if count else ""
-
-
-def is_copy(operation: Operation) -> bool:
-    """Whether what is looked at there is another operation's output: the cache's append."""
-    return operation.kind is Kind.CACHE

@@ -332,6 +332,7 @@ def _named(moment: Moment, ids: Ids) -> str:
 CONTINUATION_COLUMNS = (
     Column("#", number=True),
     Column("continuation", code=True, stretch=True),
+    Column("tokens", number=True, tip="∎: it ended with the token that ends a text"),
     Column("log-likelihood", number=True, tip="Sum of the raw log-probabilities, nats"),
     Column("per token", number=True, tip="The same divided by the number of tokens, nats"),
 )
@@ -351,6 +352,7 @@ def continuation_table(moment: Moment, rows: tuple[Continuation, ...]) -> Table:
             (
                 Cell(str(row.row + 1), tone=Tone.MUTED),
                 Cell(_one_line(decode(list(row.token_ids))), strong=at == best),
+                Cell(f"{'∎ ' if row.ended else ''}{len(row.token_ids)}", tone=Tone.MUTED),
                 Cell(format_value(row.total, 2), share=(row.total - worst) / span * 0.94 + 0.06),
                 Cell(format_value(row.per_token, 3), tone=Tone.MUTED),
             )

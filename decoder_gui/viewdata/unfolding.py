@@ -9,7 +9,7 @@ from decoder_gui.viewdata.arithmetic import SPELLED_DIGITS, Derivation
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_value
 from decoder_gui.viewdata.operands import Cell, Operand, Sum, Term, symbol_of
-from decoder_gui.viewdata.provenance import VOCABULARY, rest_words, where_words
+from decoder_gui.viewdata.provenance import VOCABULARY, rest_words, sum_words, where_words
 
 FIRST_TERMS, MORE_TERMS = 6, 60
 
@@ -55,7 +55,7 @@ def unfold(moment: Moment, worked: Derivation, shown: Callable[[int], int]) -> U
     for index, total in enumerate(worked.sums):
         count = min(shown(index), len(total))
         if len(worked.sums) > 1 or worked.operands:
-            entries.append((Part(f"{total.name}:"),))
+            entries.append((Part(f"{total.name}:", sum_words(total)),))
         for term in total.largest(count):
             entries.append(_term(moment, total, term, digits))
         words = rest_words(total, count)

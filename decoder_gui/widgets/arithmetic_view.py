@@ -38,13 +38,14 @@ class ArithmeticView(QScrollArea):
         self.note.setProperty("kind", "muted")
         self._style: Style | None = None
         self._heights: tuple[int, ...] | None = None  # width, then each part's
+        self._owes_hint = False  # whether the size wanted has changed untold
         self.lines.setAccessibleName("Arithmetic of the chosen cell")
+        self.setAccessibleName("Arithmetic of the chosen cell, scrolled with the arrow keys")
         self.note.setAccessibleName("Recomputed and recorded")
         for part in (self.trail, self.operands, self.note):
             part.hide()
         for flow in (self.trail, self.operands):
             flow.pointed.connect(lambda rect, flow=flow: self._bring_into_sight(flow, rect))
-        self.setAccessibleName("Arithmetic")
         self.setWidget(self._content)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -111,13 +112,20 @@ class ArithmeticView(QScrollArea):
         super().resizeEvent(event)
         before = self._heights
         self._arrange()
-        if self._heights != before:
+        if self._owes_hint or self._heights != before:
+            self._owes_hint = False
             self.updateGeometry()
 
     def _rearrange(self) -> None:
         before, self._heights = self._heights, None
         self._arrange()
-        if self._heights != before:
+        assert self._heights is not None
+        totals = [self._total(each) for each in (before, self._heights) if each is not None]
+        if len(totals) == 2 and min(totals) > self.height():
+            # It scrolls before and after: another hint would lay the panel out for nothing. The
+            # next change of size needs it.
+            self._owes_hint |= totals[0] != totals[1]
+        elif len(set(totals)) != 1 or len(totals) == 1:
             self.updateGeometry()
 
     def _measured(self) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QColor, QFontMetrics, QKeyEvent, QPainter, QPen, QResizeEvent
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QKeyEvent, QPainter, QPen, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -136,7 +136,8 @@ class DataTable(QTableView):
         self._painter.set_style(style)
         self.verticalHeader().setMinimumSectionSize(style.px(ROW))
         self.verticalHeader().setDefaultSectionSize(style.px(ROW))
-        self.horizontalHeader().setFont(style.font(Face.SMALL))
+        self._model.heading = style.font(Face.SMALL)
+        self.horizontalHeader().setFont(self._model.heading)
         self._fit()
         self.viewport().update()
 
@@ -210,6 +211,7 @@ class _Model(QAbstractTableModel):
     def __init__(self, parent: QTableView) -> None:
         super().__init__(parent)
         self.table = Table()
+        self.heading = QFont()
 
     def set_table(self, table: Table, *, reset: bool) -> None:
         if reset:
@@ -246,6 +248,10 @@ class _Model(QAbstractTableModel):
         if orientation is not Qt.Orientation.Horizontal or section >= len(self.table.columns):
             return None
         column = self.table.columns[section]
+        if (
+            role == Qt.ItemDataRole.FontRole
+        ):  # the font of the header itself is not that of its text
+            return self.heading
         if role == Qt.ItemDataRole.DisplayRole:
             return column.title
         if role == Qt.ItemDataRole.ToolTipRole:

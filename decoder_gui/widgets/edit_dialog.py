@@ -46,6 +46,7 @@ class EditChoices:
     Attributes:
         layers, heads: of the model.
         steps, positions: of the branch in hand.
+        sources: positions of the longest branch.
         names: canonical names of the arrays that can be patched.
         branches: number and name of each branch; the one in hand first.
         layer, head, step, position, name: suggested.
@@ -55,6 +56,7 @@ class EditChoices:
     heads: int
     steps: int
     positions: int
+    sources: int
     names: tuple[str, ...]
     branches: tuple[tuple[int, str], ...]
     layer: int = 0
@@ -107,7 +109,7 @@ class EditDialog(QDialog):
         self.patched_head = self._number("Only head", choices.heads, -1, least=-1)
         self.patched_head.setSpecialValueText("all")
         self.position = self._number("At position", choices.positions, choices.position)
-        self.source = self._number("From position", choices.positions, 0)
+        self.source = self._number("From position", choices.sources, 0)
         self.branch = QComboBox()
         self.branch.setAccessibleName("Of branch")
         for number, name in choices.branches:

@@ -73,9 +73,11 @@ class FaultPanel(QDialog):
         buttons.addStretch(1)
         buttons.addWidget(self.shut)
         whole = QVBoxLayout(self)
-        for label in (self.introduction, self.banner, self.refusal):
-            whole.addWidget(label)
+        whole.addWidget(self.introduction)
         whole.addWidget(self.fault_scroll, 4)
+        # Under the list: what appears after a click must not move the boxes that are clicked.
+        whole.addWidget(self.banner)
+        whole.addWidget(self.refusal)
         whole.addWidget(self.summary)
         whole.addWidget(self.check_scroll, 3)
         whole.addLayout(buttons)

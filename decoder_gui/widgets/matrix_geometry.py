@@ -10,6 +10,7 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF
 
 KEY_ANGLE = 50.0  # degrees that key labels rise by
 WHOLE_PIXELS_FROM = 10.0  # smaller cells are fractions of pixels, or most would be wasted
+FRAME = 3.0  # pixels
 LEAST_VISIBLE = 4.0  # cells along a side at the strongest zoom
 
 
@@ -143,7 +144,9 @@ def place(
     room = min(room_across, area.height() - top)
     cell = min(most, room / positions)
     whole = cell >= WHOLE_PIXELS_FROM
-    side = positions * math.floor(cell) if whole else max(1.0, math.floor(positions * cell))
+    side = float(positions * math.floor(cell))
+    if not whole:  # the row in hand is framed from outside, the last one under the square
+        side = max(1.0, min(math.floor(positions * cell), math.floor(room - FRAME)))
     # In the middle of what is wider than needed, whole pixels for sharp cells.
     left = label_width + max(0, math.floor(room_across - side) // 2)
     return MatrixGeometry(left, top, side, positions, 0.0, 0.0, float(positions))

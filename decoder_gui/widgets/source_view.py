@@ -209,5 +209,7 @@ class SourceView(QWidget):
     def _keep_room(self, *, afresh: bool) -> None:
         """Give the texts the height of the longest seen: the code must not jump at every step."""
         for label in (self.formula, self.sentence):
+            if afresh:
+                label.setMinimumHeight(0)  # it counts as part of the height that is needed
             needed = max(0, label.heightForWidth(self.width()))
-            label.setMinimumHeight(needed if afresh else max(needed, label.minimumHeight()))
+            label.setMinimumHeight(max(needed, label.minimumHeight()))

@@ -18,6 +18,7 @@ from decoder_gui.widgets.view_tabs import ViewTabs
 
 HEIGHT = 48.0  # pixels at scale 1, the line under it included
 ROOM_FOR_TABS = 1300.0  # pixels at scale 1 of the window from which every workspace has a tab
+WIDEST_NAME = 240.0  # pixels at scale 1 of the name of the model in hand
 WIDEST_CHOICE = 560.0  # pixels at scale 1 of a line of the menu; the tooltip holds the whole
 
 
@@ -65,7 +66,7 @@ class TopBar(QWidget):
         self._style = style
         self._limit = 0
         self._capacity = 0
-        self._shown_model: tuple[object, ...] | None = None
+        self._shown_model: tuple[str, str, object, object] | None = None
         self._notice: Notice | None = None
         self.setProperty("kind", "bar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -111,7 +112,7 @@ class TopBar(QWidget):
             return
         self._shown_model = shown
         words = f"Model: {', '.join(filter(None, (name, details)))}" if name else "Model: none"
-        self.model.set_content(name or "no model", note=details, after=Glyph.DOWN)
+        self._name_model()
         self.model.setAccessibleName(words)
         self.model.setToolTip(words)
         self.model_menu.clear()
@@ -131,6 +132,17 @@ class TopBar(QWidget):
             ("Open by name from a model hub…", self.name_requested),
         ):
             self.model_menu.addAction(words).triggered.connect(signal)
+
+    def _name_model(self) -> None:
+        """The name on the button, cut where it would crowd out everything else."""
+        if self._shown_model is None:
+            return
+        metrics, middle = self.model.fontMetrics(), Qt.TextElideMode.ElideMiddle
+        name, details = (
+            metrics.elidedText(" ".join(words.split()), middle, self._style.px(WIDEST_NAME))
+            for words in self._shown_model[:2]
+        )
+        self.model.set_content(name or "no model", note=details, after=Glyph.DOWN)
 
     def set_prompt(self, text: str) -> None:
         """Put a text into the prompt field, without running it."""
@@ -191,6 +203,7 @@ class TopBar(QWidget):
             button.setFixedHeight(px(31))
         for button in (self.model, self.view):
             button.set_glyph_side(8)
+        self._name_model()
         self.prefill.setFixedHeight(px(29))
         self.views.set_style(style)
         self._make_room()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from decoder_gui.debugger import roofline
-from decoder_gui.debugger.cache_rows import read_row
+from decoder_gui.debugger.cache_rows import read_row, shorten
 from decoder_gui.debugger.cost_curve import (
     CostPoint,
     counts,
@@ -26,7 +26,13 @@ from decoder_gui.debugger.policies import (
     divergence,
     stop_sentence,
 )
-from decoder_gui.debugger.roofline import Machine, measure_machine, measure_phases
+from decoder_gui.debugger.roofline import (
+    Machine,
+    Measuring,
+    PhaseTime,
+    measure_machine,
+    measure_phases,
+)
 from model.costs import flops_cached, flops_recomputed
 from model.errors import ContextOverflow, ShapeMismatch
 from model.trace import Phase
@@ -37,21 +43,30 @@ PROMPT = (3, 9, 27, 5, 12)
 
 def test_points_carry_exact_counts_and_times_of_a_clock() -> None:
     engine = random_loaded().engine
-    points = list(measure(engine, lengths_for(16), repeats=1))
+    points = [
+        each for each in measure(engine, lengths_for(16), repeats=1) if isinstance(each, CostPoint)
+    ]
     assert [point.length for point in points] == [1, 2, 4, 8, 15]
     for point in points:
         assert point.flops_with == flops_cached(engine.shape, point.length, 1)
         assert point.flops_without == flops_recomputed(engine.shape, point.length + 1)
         assert point.with_cache > 0
-        assert point.without is not None
+        assert point.without > 0
         assert point.attention_with <= point.flops_with
 
 
 def test_long_measurements_stop_the_curve_and_say_so_by_leaving_it() -> None:
-    points: list[CostPoint] = list(
-        measure(random_loaded().engine, (1, 2, 4), repeats=1, longest=-1.0)
-    )
-    assert len(points) == 1
+    engine = random_loaded().engine
+    items = list(measure(engine, (1, 2, 4), repeats=1, longest=0.0))
+    assert [each.length for each in items if isinstance(each, CostPoint)] == [1]
+
+
+def test_a_measurement_can_be_left_between_any_two_passes() -> None:
+    engine = random_loaded().engine
+    items = [type(item) for item in measure(engine, (8,), repeats=1)]
+    assert items == [Measuring, Measuring, CostPoint]
+    timed = list(measure_phases(engine, PROMPT, (1, 2, 3)))
+    assert sum(isinstance(item, Measuring) for item in timed) >= 4
 
 
 def test_attention_alone_grows_with_the_square_and_the_cube() -> None:
@@ -72,13 +87,15 @@ def test_a_fit_finds_the_power_and_refuses_to_guess() -> None:
 
 def test_phases_are_counted_exactly_and_apart() -> None:
     engine = random_loaded().engine
-    prefill, decode = measure_phases(engine, PROMPT, (1, 2, 3))
+    timed = measure_phases(engine, PROMPT, (1, 2, 3))
+    prefill, decode = [each for each in timed if isinstance(each, PhaseTime)]
     assert (prefill.phase, prefill.tokens, prefill.passes) == (Phase.PREFILL, 5, 1)
     assert (decode.phase, decode.tokens, decode.passes) == (Phase.DECODE, 3, 3)
     assert prefill.flops == flops_cached(engine.shape, 0, 5)
     assert decode.flops == sum(flops_cached(engine.shape, at, 1) for at in (5, 6, 7))
     assert prefill.intensity > decode.intensity  # one read of the weights serves five tokens
-    assert len(list(measure_phases(engine, PROMPT, ()))) == 1
+    alone = [each for each in measure_phases(engine, PROMPT, ()) if isinstance(each, PhaseTime)]
+    assert [each.phase for each in alone] == [Phase.PREFILL]
 
 
 def test_the_roofline_is_the_lower_of_two_limits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,6 +135,28 @@ def test_a_row_that_was_overwritten_is_found() -> None:
     assert row is not None
     assert row.changed == 1
     assert row.numbers == 2 * 24
+
+
+def test_setting_a_length_back_clears_nothing() -> None:
+    loaded = random_loaded()
+    session, _ = record(loaded, PROMPT)
+    cache = session.cache
+    before = cache.rows(0, cache.length)
+    for after in (0, 2, cache.length):
+        found = shorten(loaded.engine, cache, after)
+        assert (found.before, found.after, found.changed) == (cache.length, after, 0)
+        per_position = before.keys[:, :, :, 0].size + before.values[:, :, :, 0].size
+        assert found.numbers == (cache.length - after) * per_position
+    again = cache.rows(0, cache.length)  # the cache itself was left alone
+    assert np.array_equal(again.keys, before.keys)
+    with pytest.raises(ShapeMismatch):
+        shorten(loaded.engine, cache, cache.length + 1)
+
+
+def test_a_cache_that_is_a_list_keeps_nothing_behind_its_length() -> None:
+    loaded = tiny_loaded()
+    session, _ = record(loaded, (0, 1))
+    assert shorten(loaded.engine, session.cache, 0).changed is None
 
 
 def test_stopping_ends_where_the_cache_is_full() -> None:

@@ -71,6 +71,29 @@ def test_rows_draw_apart_and_do_not_depend_on_how_many_there_are() -> None:
     assert [row.token_ids for row in other] != [row.token_ids for row in few]
 
 
+def test_a_row_ends_with_the_end_of_a_text_and_the_others_go_on() -> None:
+    session, logits = prepared()
+    free = finished(session, plan(logits)).rows
+    end = free[2].token_ids[1]
+    done = finished(session, plan(logits, end_ids=frozenset({end})))
+    for row, whole in zip(done.rows, free, strict=True):
+        stop = whole.token_ids.index(end) + 1 if end in whole.token_ids else 5
+        assert row.token_ids == whole.token_ids[:stop]
+        assert row.ended == (end in whole.token_ids)
+        assert row.per_token == pytest.approx(row.total / stop)
+    assert any(row.ended for row in done.rows)
+    drawn = sum(len(row.token_ids) - 1 for row in done.rows)  # the first cost no pass
+    assert done.timing.tokens_per_weight_read == drawn / done.timing.passes
+
+
+def test_no_pass_is_made_for_rows_that_have_all_ended() -> None:
+    session, logits = prepared()
+    everything = frozenset(range(SHAPE.vocabulary))
+    done = finished(session, plan(logits, end_ids=everything))
+    assert [len(row.token_ids) for row in done.rows] == [1] * 6
+    assert done.timing.passes == 0
+
+
 def test_the_session_stays_as_it_is() -> None:
     session, logits = prepared()
     before = session.cache.keys(0).copy()

@@ -327,7 +327,7 @@ def test_the_verdict_is_in_words() -> None:
     _, faulty = recorded("random", frozenset({"no-scale"}))
     wrong = explain(at_end(loaded, faulty), Cell("blocks.0.attn.scores", 7, 1, 3))
     assert ", difference " in wrong.verdict
-    assert ": more than rounding, which explains " in wrong.verdict
+    assert ": more than rounding (at most " in wrong.verdict
 
 
 def test_what_is_not_there_is_said_in_words() -> None:

@@ -90,6 +90,17 @@ def test_a_probability_follows_the_settings(run: Run) -> None:
     assert [r.value for r in hot] != [r.value for r in readings]
 
 
+def test_settings_that_change_and_change_back_half_way_leave_nothing_behind(run: Run) -> None:
+    watches, histories = WatchList().added(Spot("final", index=9)), Histories()
+    assert histories.advance(run, CONFIG, watches, 10.0)
+    before = histories.readings(watches.items[0])
+    hot = SamplingConfig(temperature=2.0)
+    assert not histories.advance(run, hot, watches, 1e-9)
+    histories.advance(run, hot, watches, 2e-4)  # as far as it comes
+    assert histories.advance(run, CONFIG, watches, 10.0)
+    assert histories.readings(watches.items[0]) == before
+
+
 def test_nan_is_a_value_and_nothing_to_sample_is_none() -> None:
     _, run = record(random_loaded(), PROMPT, DECODED, faults=frozenset({"nan-weight"}))
     nan, none = read_all(run, Spot("blocks.1.mlp.pre", index=0), Spot("raw", index=0))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, Qt
+from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSizeF, Qt
 from PySide6.QtGui import QColor, QImage, QPainter, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
@@ -30,7 +30,7 @@ from decoder_gui.widgets.fault_panel import FaultPanel
 from decoder_gui.widgets.hatching import fill_hatched
 from decoder_gui.widgets.head_column import HeadColumn
 from decoder_gui.widgets.head_grid import HeadGrid
-from decoder_gui.widgets.matrix_geometry import MatrixGeometry
+from decoder_gui.widgets.matrix_geometry import FRAME, MatrixGeometry, place
 from decoder_gui.widgets.matrix_painting import NUMBER_LEAST, cell_number
 from decoder_gui.widgets.run_line import Run, RunLine
 from decoder_gui.widgets.viridis import is_light, viridis
@@ -547,6 +547,22 @@ def test_the_fault_panel_lists_every_fault_with_words(qtbot: QtBot) -> None:
     assert not dialog.off.isEnabled()
 
 
+def test_what_a_fault_has_to_say_does_not_move_the_boxes(qtbot: QtBot) -> None:
+    dialog = FaultPanel(Style())
+    qtbot.addWidget(dialog)
+    dialog.set_data(build_faults((), (), False), Style())
+    dialog.show()
+    qtbot.waitExposed(dialog)
+    box = dialog.box("no-scale")
+    before = box.mapTo(dialog, QPoint(0, 0))
+    dialog.set_data(build_faults(("no-scale",), (), True), Style())
+    dialog.set_refusal("It cannot be.")
+    QApplication.processEvents()
+    assert dialog.banner.isVisible()
+    assert dialog.refusal.isVisible()
+    assert box.mapTo(dialog, QPoint(0, 0)) == before
+
+
 def test_nan_is_marked_and_not_coloured(panel: AttentionPanel) -> None:
     panel.context.set_fault("nan-weight", True)
     settle(panel.context)
@@ -790,6 +806,13 @@ def test_a_row_of_less_than_a_pixel_is_still_framed() -> None:
         assert geometry.square.contains(box)
     row = geometry.rect(999, 0, 1, 1000)
     assert (row.left(), row.right(), row.bottom()) == (50, 430, 420)
+
+
+def test_the_frame_of_the_last_row_has_room_under_small_cells() -> None:
+    size = QSizeF(500, 400)
+    geometry = place(size, 1000, label_width=50, key_widths=[20.0], line_height=16, most=88)
+    assert geometry.cell < 1
+    assert geometry.rect(999, 0, 1, 1000).bottom() + FRAME <= size.height()
 
 
 def evict(context: AppContext) -> None:

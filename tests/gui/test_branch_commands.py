@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.branches import Branch
 from decoder_gui.debugger.cursor import Cursor, Granularity
+from decoder_gui.viewdata.kv_cache import build_kv_cache
 from decoder_gui.viewdata.token_strip import build_status
 from decoder_gui.viewdata.values import build_values
 from decoder_gui.waiting import wait_until
@@ -186,6 +189,8 @@ def test_another_text_shares_what_it_begins_with(context: AppContext) -> None:
     assert whole is not None
     assert np.shares_memory(array, whole)
     assert active(context).reason == f"prompt changed from position {shared}"
+    assert context.moment is not None
+    assert build_kv_cache(context.moment).slab.prefill == len(new.token_ids)
     assert context.at_end
     assert all(check.holds for check in context.checks)
     assert len(context.checks) > 5
@@ -314,6 +319,21 @@ def test_deleting_the_branch_in_hand_goes_to_the_one_it_grew_from(context: AppCo
     assert heard[-1] == "There is no such branch any more."
 
 
+def test_deleting_frees_the_arrays_and_keeps_what_others_share(context: AppContext) -> None:
+    take_other(context, 2)
+    array, shared = (trace_of(context).array(step, "blocks.1.attn.z") for step in (3, 1))
+    assert array is not None
+    own, kept = weakref.ref(array), shared
+    assert context.branches.tree.own_bytes()[1] == trace_of(context).nbytes(3)
+    del array, shared
+    context.branches.delete(1)
+    settle(context)
+    gc.collect()
+    assert own() is None
+    assert trace_of(context).array(1, "blocks.1.attn.z") is kept
+    assert context.branches.kept == {0: 0}
+
+
 def test_renaming_can_be_undone(context: AppContext) -> None:
     take_other(context, 2)
     context.branches.rename(1, "  a dog instead ")
@@ -404,6 +424,20 @@ def test_a_new_prompt_begins_without_branches(context: AppContext) -> None:
     context.move(1)
     settle(context)
     assert len(trace_of(context).steps) == 2
+
+
+def test_a_new_prompt_is_not_edited(context: AppContext) -> None:
+    context.branches.zero_mlp(0, 1)
+    settle(context)
+    assert context.moment is not None
+    assert context.moment.edits
+    context.prefill("The cat sat.")
+    settle(context)
+    assert context.moment is not None
+    assert not context.moment.edits
+    out = trace_of(context).array(0, "blocks.0.mlp.out")
+    assert out is not None
+    assert out.any()
 
 
 def test_a_branch_that_is_cancelled_before_its_first_step_is_gone(context: AppContext) -> None:

@@ -94,7 +94,7 @@ def test_the_table_holds_what_the_branches_hold(panel: BranchesPanel) -> None:
     assert column(panel, 2) == [str(len(branch.steps)) for branch in tree]
     for row, branch in enumerate(tree):
         known = [p for p in branch.run.log_probabilities if p is not None]
-        assert float(panel.table.shown(row, 3)) == pytest.approx(math.fsum(known), abs=0.005)
+        assert float(panel.table.shown(row, 3)) == pytest.approx(math.fsum(known), abs=0.0005)
         taken = tree.own_bytes()[branch.id] + context.branches.kept[branch.id]
         assert panel.table.shown(row, 4) == format_bytes(taken)
     assert context.branches.kept[0] > 0

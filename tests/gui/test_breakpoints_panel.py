@@ -143,6 +143,24 @@ def test_the_one_that_stopped_is_marked_and_the_reason_stands_above(
     assert context.cursor.step == 0
 
 
+def test_a_low_panel_keeps_the_list_and_the_reason_in_one_line(panel: BreakpointsPanel) -> None:
+    context = panel.context
+    context.stops.add(OnStep(2))
+    context.go_first()
+    context.run()
+    settle(context)
+    assert panel.reason.isVisible()
+    assert panel.editing.isVisible()
+    panel.resize(360, 150)
+    QApplication.processEvents()
+    assert not panel.reason.isVisible()
+    assert not panel.editing.isVisible()
+    assert panel.brief.isVisible()
+    assert panel.brief.text() == panel.brief.toolTip() == panel.reason.text()
+    assert panel.list.height() > 50
+    assert panel.run_button.height() >= panel.run_button.sizeHint().height()
+
+
 def test_the_limit_is_set_in_the_panel(panel: BreakpointsPanel) -> None:
     panel.limit.setValue(3)
     assert panel.context.stops.limit == 3

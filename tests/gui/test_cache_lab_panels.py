@@ -171,8 +171,21 @@ def test_a_row_of_the_map_is_read_and_proved_unchanged(qtbot: QtBot, window: Mai
     qtbot.mouseClick(row.rewind, LEFT)
     assert context.cursor is not None
     assert context.cursor.step == 1
+    settle(context)
+    assert context.trace is not None
+    length = context.trace.positions
+    assert f"Rewind: length {length} → 13, 0 bytes cleared" in row.lengths.text()
+    assert "bit-identical" in row.lengths.text()
     qtbot.mouseClick(row.travel, LEFT)
     assert context.cursor.step == 2
+    qtbot.mouseClick(row.clear, LEFT)
+    settle(context)
+    assert context.model is not None
+    shape = context.model.shape
+    numbers = 2 * shape.depth * shape.kv_heads * shape.head_dim * length
+    assert f"Reset: length {length} → 0, 0 bytes cleared" in row.lengths.text()
+    assert f"all {numbers:,} numbers" in row.lengths.text()
+    assert context.trace.positions == length  # the session's own stays
 
 
 def test_policies_are_compared_position_by_position(qtbot: QtBot, window: MainWindow) -> None:
@@ -191,7 +204,7 @@ def test_policies_are_compared_position_by_position(qtbot: QtBot, window: MainWi
     slid = [item for item in found[Policy.SLIDE] if item.kept <= item.position]
     mean = sum(item.divergence for item in slid) / len(slid)
     assert full.table.shown(1, 2) == f"{mean:.4f}"
-    assert "nothing after position 9" in full.table.shown(0, 0)
+    assert "Stop after position 9" in full.table.shown(0, 0)
     full.capacity.setValue(total + 3)
     assert not full.compare.isEnabled()
     assert "fit" in full.words.text()

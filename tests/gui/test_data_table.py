@@ -10,7 +10,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from decoder_gui.theme.style import Style
+from decoder_gui.theme.style import Face, Style
 from decoder_gui.theme.stylesheet import apply_style
 from decoder_gui.viewdata.tables import Cell, Column, Row, Table
 from decoder_gui.widgets.data_table import MEASURED_ROWS, DataTable
@@ -53,6 +53,12 @@ def test_texts_and_titles_are_those_of_the_table(table: DataTable) -> None:
     model = table.model()
     titles = [model.headerData(at, Qt.Orientation.Horizontal) for at in range(3)]
     assert titles == ["token", "p", "why"]
+
+
+def test_titles_grow_with_the_scale(table: DataTable) -> None:
+    table.set_style(Style(scale=2.0))
+    heading = table.model().headerData(0, Qt.Orientation.Horizontal, Qt.ItemDataRole.FontRole)
+    assert heading.pixelSize() == Style(scale=2.0).font(Face.SMALL).pixelSize()
 
 
 def test_a_click_and_enter_choose_a_row(qtbot: QtBot, table: DataTable) -> None:

@@ -12,8 +12,10 @@ from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.panels.forward_pass import ForwardPassPanel
 from decoder_gui.theme.palette import ThemeName
+from decoder_gui.theme.style import Style
 from decoder_gui.viewdata.forward_pass import BlockRow, Progress
 from decoder_gui.widgets.operation_tree import ShownRow
+from decoder_gui.widgets.source_view import SourceView
 
 LEFT = Qt.MouseButton.LeftButton
 PLAIN = Qt.KeyboardModifier.NoModifier
@@ -174,3 +176,17 @@ def test_before_anything_is_computed(qtbot: QtBot, qapp: object) -> None:
         assert not panel.tree.isVisible()
     finally:
         context.close()
+
+
+def test_a_formula_gives_back_its_second_line_once_there_is_room(qtbot: QtBot) -> None:
+    view = SourceView()
+    qtbot.addWidget(view)
+    view.set_explanation(None, "p = exp(s - max s) / sum exp(s - max s)", "A sentence.", Style())
+    view.resize(160, 300)
+    view.show()
+    qtbot.waitExposed(view)
+    narrow = view.formula.minimumHeight()
+    view.resize(640, 300)
+    assert view.formula.minimumHeight() < narrow
+    view.resize(160, 300)
+    assert view.formula.minimumHeight() == narrow

@@ -531,8 +531,9 @@ def test_continuations_grow_and_one_is_adopted(
     for at, row in enumerate(held.rows):
         text = context.model.tokenizer.decode(list(row.token_ids))
         assert panel.table.shown(at, 1) == text.replace("\n", "⏎")
-        assert panel.table.shown(at, 2) == f"{row.total:.2f}"
-        assert panel.table.shown(at, 3) == f"{row.per_token:.3f}"
+        assert panel.table.shown(at, 2) == f"{'∎ ' if row.ended else ''}{len(row.token_ids)}"
+        assert panel.table.shown(at, 3) == f"{row.total:.2f}"
+        assert panel.table.shown(at, 4) == f"{row.per_token:.3f}"
     assert panel.timing.text().startswith("5 tokens per weight read · 2 passes of ")
     assert context.trace.token_ids == before
     panel.table.point_at(3)
@@ -724,6 +725,12 @@ def test_logits_that_are_no_numbers_are_refused_in_every_panel(
     context.sampler_lab.draw()
     context.sampler_lab.go_on()
     assert context.sampler_lab.refusal == "There is no distribution to continue from."
+    growing = show(ContinuationsPanel, context)
+    assert isinstance(growing, ContinuationsPanel)
+    assert "NaN" in growing.words.text()
+    assert not growing.go.isEnabled()
+    code = show(SettingsCodePanel, context)
+    assert not any("continue" in each for each in _texts(code))  # not this panel's business
 
 
 def test_the_fault_of_the_sampler_shows_in_the_columns(

@@ -175,6 +175,17 @@ def test_the_link_that_has_the_keyboard_is_in_sight(qtbot: QtBot, panel: ValuesP
     assert flow.current == flow.links()[0]
 
 
+def test_operands_get_the_room_of_a_panel_that_grows(qtbot: QtBot, panel: ValuesPanel) -> None:
+    panel.resize(780, 120)
+    go(panel, 4, "blocks.1.mlp.post")
+    go(panel, 4, "blocks.1.mlp.out")
+    view = panel.arithmetic
+    qtbot.waitUntil(lambda: view.verticalScrollBar().maximum() > 0)
+    panel.resize(780, 600)
+    qtbot.waitUntil(lambda: view.verticalScrollBar().maximum() == 0)
+    assert view.height() >= view.sizeHint().height()
+
+
 def test_more_terms_are_listed_when_asked_for(panel: ValuesPanel) -> None:
     go(panel, 4, "blocks.1.mlp.out")
     flow = panel.arithmetic.operands

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from model.cache import KvCache
+from model.engine import Engine
 from model.errors import CacheExhausted, ShapeMismatch
+from model.random_model import random_decoder
+from model.shape import ModelShape
+from model.tiny_engine import TinyEngine
 from model.weights import Floats
+
+SHAPE = ModelShape(depth=2, model_dim=8, num_heads=2, context_length=6, vocabulary=5)
 
 
 def rows(count: int, value: float) -> Floats:
@@ -84,3 +90,27 @@ def test_bytes_are_those_reserved_however_many_are_in_use() -> None:
     cache = KvCache(depth=2, batch=1, heads=3, context=5, head_dim=4)
     assert cache.bytes() == cache.bytes_reserved == 2 * 2 * 1 * 3 * 5 * 4 * 4
     assert cache.bytes_used == 0
+
+
+@pytest.mark.parametrize("engine", [random_decoder(SHAPE, seed=4, spread=0.3), TinyEngine()])
+def test_rows_that_leave_a_cache_come_back_bit_for_bit(engine: Engine) -> None:
+    cache = engine.new_cache(4)
+    engine.forward(np.array([[0, 1, 2, 3]]), cache)
+    before = [(cache.keys(i).copy(), cache.values(i).copy()) for i in range(engine.shape.depth)]
+    kept = cache.rows(1, 4)
+    assert kept.count == 3
+    assert kept.nbytes == cache.bytes_used * 3 // 4
+    cache.rewind(1)
+    engine.forward(np.array([[3, 3]]), cache)
+    cache.rewind(1)
+    cache.restore(kept.part(0, 2))
+    assert cache.length == 3
+    cache.restore(kept.part(2, 3))
+    assert cache.length == 4
+    for layer, (keys, values) in enumerate(before):
+        assert np.array_equal(cache.keys(layer), keys)
+        assert np.array_equal(cache.values(layer), values)
+    with pytest.raises(CacheExhausted):
+        cache.restore(kept)
+    with pytest.raises(ShapeMismatch, match="holds 4 positions, not 3 to 5"):
+        cache.rows(3, 5)

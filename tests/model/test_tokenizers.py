@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from model import tiny
 from model.errors import CheckpointError, UnknownToken
 from model.fast_tokenizers import ByteLevelTokenizer, read_tokenizer, read_vocabulary
-from model.tokenizers import Tokenizer, WordTokenizer, visible
+from model.tokenizers import Tokenizer, WordTokenizer, end_ids, visible
 from tests.model.small_tokenizer import small_tokenizer
 
 SMALL = ByteLevelTokenizer(small_tokenizer(), Path("tokenizer.json"))
@@ -153,6 +153,12 @@ def test_the_tiny_decoders_words() -> None:
     assert words.vocabulary == 4
     with pytest.raises(UnknownToken, match=r"'dog'.*The, cat, sat"):
         words.encode("The dog")
+
+
+def test_what_ends_a_text_is_a_control_token_of_that_name() -> None:
+    assert end_ids(SMALL) == {END}
+    assert SMALL.encode("<|endoftext|>") != [END]  # typed, it ends nothing
+    assert end_ids(WordTokenizer(tiny.VOCAB, tiny.tokenize)) == frozenset()
 
 
 def test_the_packages_are_not_imported_before_they_are_needed() -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from decoder_gui.change import Change
+from decoder_gui.commands.cache_lab import LENGTH, ROW
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.theme.style import Face
 from decoder_gui.view import View
-from decoder_gui.viewdata.cached_row import build_cached_row
+from decoder_gui.viewdata.cached_row import build_cached_row, shortened_words
 from decoder_gui.viewdata.kv_cache import build_kv_cache, row_written_at
 from decoder_gui.viewdata.tables import Table
 from decoder_gui.widgets.data_table import DataTable
+from decoder_gui.widgets.scrolled_column import ScrolledColumn
 from decoder_gui.widgets.slab_map import SlabMap
 
 HELP = (
@@ -43,33 +45,47 @@ class CachedRowPanel(Panel):
         for label in (self.owner, self.verdict):
             label.setWordWrap(True)
         self.table = DataTable("Keys and values of the row", context.style)
-        self.travel = QPushButton("Go to where it was written")
-        self.rewind = QPushButton("Rewind to before it")
+        self.travel = QPushButton("Go to its step")
+        self.rewind = QPushButton("Rewind")
+        self.travel.setToolTip("Goes to where the row was written.")
         self.rewind.setToolTip(
-            "Goes to the step before the one that wrote it. Rewinding a cache is setting its "
-            "length: nothing is copied or cleared."
+            "Goes to the step before the one that wrote it, and sets the length of a copy of the "
+            "cache back to the position: what becomes of the rows behind it?"
         )
+        self.clear = QPushButton("Reset")
+        self.clear.setToolTip(
+            "Sets the length of a copy of the cache to 0: what becomes of its rows? The session's "
+            "cache stays."
+        )
+        self.lengths = QLabel()
+        self.lengths.setWordWrap(True)
         buttons = QHBoxLayout()
         buttons.addWidget(self.travel)
         buttons.addWidget(self.rewind)
+        buttons.addWidget(self.clear)
         buttons.addStretch(1)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        for widget in (self.map, self.owner, self.verdict):
-            column.addWidget(widget)
-        column.addWidget(self.table, 1)
+        column.addWidget(self.map)
+        self._scrolled = ScrolledColumn(spacing=6)
+        for widget in (self.owner, self.verdict, self.lengths, self.table):
+            self._scrolled.column.addWidget(widget)
+        self._scrolled.column.addStretch(1)
+        column.addWidget(self._scrolled, 1)
         column.addLayout(buttons)
         self.map.activated.connect(context.cache_lab.look_at)
         self.travel.clicked.connect(self._on_travel)
         self.rewind.clicked.connect(self._on_rewind)
+        self.clear.clicked.connect(lambda: context.cache_lab.try_length(0))
 
     def redraw(self, changes: Change) -> None:
         context, moment = self.context, self.context.moment
         if changes & Change.STYLE:
-            for widget in (self.map, self.table):
+            for widget in (self.map, self.table, self._scrolled):
                 widget.set_style(context.style)
             self.owner.setFont(context.style.font(Face.SMALL))
             self.verdict.setFont(context.style.font(Face.SMALL))
+            self.lengths.setFont(context.style.font(Face.SMALL))
         cache = build_kv_cache(moment)
         self.map.set_slab(cache.slab)
         lab = context.cache_lab
@@ -77,10 +93,18 @@ class CachedRowPanel(Panel):
         known = moment is not None and row is not None and row.position < len(moment.pieces)
         for shown in (self.owner, self.table, self.travel, self.rewind):
             shown.setVisible(known)
+        filled = moment is not None and bool(moment.trace.steps) and not context.recorded
+        self.clear.setVisible(filled)
+        self.rewind.setEnabled(filled)
+        lengths = lab.refusals.get(LENGTH, shortened_words(lab.shortened))
+        self.lengths.setText(lengths)
+        self.lengths.setVisible(bool(lengths))
         if moment is None or row is None or not known:
             self.table.set_table(Table())
-            words = self.empty_words if moment is None else HELP
-            self.verdict.setText(lab.row_words or words)
+            empty = moment is None or not moment.trace.steps
+            words = self.empty_words if empty else HELP
+            self.verdict.setText(lab.refusals.get(ROW) or lab.row_words or words)
+            self.verdict.setStyleSheet("")
             self.set_caption(self.title, cache.hint)
             return
         view = build_cached_row(moment, row)
@@ -90,7 +114,7 @@ class CachedRowPanel(Panel):
         colour = context.style.colour(view.tone.value).name()
         self.verdict.setStyleSheet(f"color: {colour};")
         self.table.set_table(view.table)
-        self.rewind.setEnabled(row.step > 0)
+        self.table.show_all_rows()
 
     def _on_travel(self) -> None:
         moment, row = self.context.moment, self.context.cache_lab.row
@@ -101,5 +125,8 @@ class CachedRowPanel(Panel):
 
     def _on_rewind(self) -> None:
         row, trace = self.context.cache_lab.row, self.context.trace
-        if row is not None and trace is not None and row.step > 0:
+        if row is None or trace is None:
+            return
+        self.context.cache_lab.try_length(row.position)
+        if row.step > 0:
             self.context.seek(Cursor(row.step - 1, trace.events_in(row.step - 1) - 1))

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import (
     QDoubleSpinBox,
     QGridLayout,
     QLabel,
+    QSizePolicy,
     QSpinBox,
     QVBoxLayout,
     QWidget,
@@ -27,6 +28,7 @@ from model.errors import DecoderError, sentence
 THIS = "the model in hand"
 MEMORY = 24.0  # GiB to begin with
 GIB = 2**30
+NARROW = 72  # pixels: by itself a field asks for the room of the longest number that it may hold
 MOST = 10_000_000
 # What stands before each field, the field of the plan, and the most that it may be.
 FIELDS = (
@@ -53,9 +55,11 @@ class CalculatorPanel(Panel):
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
         self._showing = False
-        self.preset = QComboBox()
+        self.preset, self.kind = QComboBox(), QComboBox()
         self.preset.setAccessibleName("Whose numbers")
         self.preset.addItems([THIS, *KNOWN])
+        for combo in (self.preset, self.kind):
+            combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         self.fields: dict[str, QSpinBox] = {}
         form = QGridLayout()
         form.setContentsMargins(0, 0, 0, 0)
@@ -70,13 +74,13 @@ class CalculatorPanel(Panel):
             field.setGroupSeparatorShown(True)
             field.setAccessibleName(words)
             field.setKeyboardTracking(False)
+            field.setMinimumWidth(NARROW)
             label = QLabel(words)
             label.setBuddy(field)
             form.addWidget(label, row, 0)
             form.addWidget(field, row, 1)
             self.fields[name] = field
             field.valueChanged.connect(lambda value, name=name: self._on_number(name, value))
-        self.kind = QComboBox()
         self.kind.setAccessibleName("Type of the cached numbers")
         self.kind.addItems([size.words for size in ValueSize])
         self.memory = _amount("Memory in GiB", MEMORY)
@@ -183,4 +187,5 @@ def _amount(name: str, value: float) -> QDoubleSpinBox:
     field.setValue(value)
     field.setAccessibleName(name)
     field.setKeyboardTracking(False)
+    field.setMinimumWidth(NARROW)
     return field

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from decoder_gui.change import Change
 from decoder_gui.commands.cache_lab import CURVE
 from decoder_gui.context import AppContext
-from decoder_gui.panels.base import NO_MODEL, Panel, Place, register
+from decoder_gui.panels.base import NO_MODEL, NO_WEIGHTS, Panel, Place, register
 from decoder_gui.theme.style import Face
 from decoder_gui.view import View
 from decoder_gui.viewdata.cost_curve import build_cost_curve
@@ -48,6 +49,7 @@ class CostPanel(Panel):
         self.counts.setCheckable(True)
         self.counts.setToolTip("Exact counts of operations instead of measured time.")
         self.words = QLabel(HELP)
+        self.words.setAlignment(Qt.AlignmentFlag.AlignTop)
         self.words.setProperty("kind", "muted")
         self.words.setWordWrap(True)
         self.plot = PlotView("Cost of a token against length", style)
@@ -60,15 +62,17 @@ class CostPanel(Panel):
         buttons = QHBoxLayout()
         for each in (self.measure, self.stop, self.counts, self.logarithmic):
             buttons.addWidget(each)
-        buttons.addWidget(self.words, 1)
-        buttons.addStretch(0)
-        body = QHBoxLayout()
+        buttons.addStretch(1)
+        self._body = QWidget()
+        body = QHBoxLayout(self._body)
+        body.setContentsMargins(0, 0, 0, 0)
         body.addWidget(self.plot, 1)
         body.addWidget(self.side)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addLayout(buttons)
-        column.addLayout(body, 1)
+        column.addWidget(self._body, 1)
+        column.addWidget(self.words, 1)
         lab = context.cache_lab
         self.measure.clicked.connect(lab.measure_curve)
         self.stop.clicked.connect(lab.stop)
@@ -88,15 +92,23 @@ class CostPanel(Panel):
         ready = model is not None and not context.recorded
         self.measure.setEnabled(ready and not running)
         self.stop.setEnabled(running)
+        shown = model is not None and bool(lab.points)
+        for switch in (self.counts, self.logarithmic):
+            switch.setEnabled(shown)
+        self._body.setVisible(shown)
+        self.words.setVisible(not shown)
         if model is None:
             self.words.setText(NO_MODEL)
             self.set_caption(self.title)
             return
         view = build_cost_curve(
-            model.shape, lab.points, logarithmic=self.logarithmic.isChecked(), running=running
+            model.shape,
+            lab.points,
+            logarithmic=self.logarithmic.isChecked(),
+            running=running,
+            wanted=lab.lengths,
         )
-        self.words.setText(HELP if ready else "A recording has no weights to measure.")
-        self.words.setText("" if lab.points else self.words.text())
+        self.words.setText(lab.refusals.get(CURVE, HELP) if ready else NO_WEIGHTS)
         self.set_caption(self.title, view.hint)
         self.plot.set_plot(view.flops if self.counts.isChecked() else view.times)
         self.figures.set_figures(view.figures)

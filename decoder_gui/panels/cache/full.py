@@ -7,12 +7,15 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSpinBox, QVBoxL
 from decoder_gui.change import Change
 from decoder_gui.commands.cache_lab import FULL
 from decoder_gui.context import AppContext
-from decoder_gui.panels.base import Panel, Place, register
+from decoder_gui.panels.base import NO_WEIGHTS, Panel, Place, register
 from decoder_gui.theme.style import Face
 from decoder_gui.view import View
 from decoder_gui.viewdata.policies import build_policies
 from decoder_gui.widgets.data_table import DataTable
 from decoder_gui.widgets.plot_view import PlotView
+from decoder_gui.widgets.scrolled_column import ScrolledColumn
+
+LEAST_PLOT = 150  # pixels at scale 1
 
 
 @register
@@ -55,8 +58,11 @@ class FullCachePanel(Panel):
         column.setContentsMargins(0, 0, 0, 0)
         column.addLayout(row)
         column.addWidget(self.words)
-        column.addWidget(self.plot, 1)
-        column.addWidget(self.table)
+        self._scrolled = ScrolledColumn(spacing=6)
+        self._scrolled.column.addWidget(self.plot, 1)
+        self._scrolled.column.addWidget(self.table)
+        column.addWidget(self._scrolled, 1)
+        column.addStretch(0)
         self.compare.clicked.connect(context.cache_lab.compare_policies)
 
     def redraw(self, changes: Change) -> None:
@@ -64,6 +70,8 @@ class FullCachePanel(Panel):
         if changes & Change.STYLE:
             self.plot.set_style(context.style)
             self.table.set_style(context.style)
+            self._scrolled.set_style(context.style)
+            self.plot.setMinimumHeight(context.style.px(LEAST_PLOT))
             self.words.setFont(context.style.font(Face.SMALL))
             for field in (self.capacity, self.keep):
                 field.setFont(context.style.font(Face.MONO))
@@ -72,7 +80,7 @@ class FullCachePanel(Panel):
         ready = moment is not None and bool(moment.trace.steps) and not context.recorded
         for widget in (self.capacity, self.keep, self.compare):
             widget.setEnabled(ready and not running)
-        self.table.setVisible(bool(lab.divergences))
+        self._scrolled.setVisible(bool(lab.divergences))
         if moment is None or not moment.trace.steps:
             self.words.setText(self.empty_words)
             self.set_caption(self.title)
@@ -82,7 +90,8 @@ class FullCachePanel(Panel):
             moment, lab.divergences, lab.capacity, keep_first=lab.keep_first, running=running
         )
         self.set_caption(self.title, view.hint)
-        self.words.setText(view.words)
+        words = lab.refusals.get(FULL, view.words)
+        self.words.setText(NO_WEIGHTS if context.recorded else words)
         self.plot.set_plot(view.plot)
         self.table.set_table(view.table)
         self.table.show_all_rows()

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWi
 from decoder_gui.change import Change
 from decoder_gui.commands.cache_lab import MACHINE, PHASES
 from decoder_gui.context import AppContext
-from decoder_gui.panels.base import Panel, Place, register
+from decoder_gui.panels.base import NO_WEIGHTS, Panel, Place, register
 from decoder_gui.theme.style import Face
 from decoder_gui.view import View
 from decoder_gui.viewdata.phases import build_phases
@@ -80,7 +80,15 @@ class PhasesPanel(Panel):
         if MACHINE in lab.running:
             hint = "measuring…" if measuring is None else f"round {measuring.done}…"
         self.set_caption(self.title, hint)
-        self.words.setVisible(not (lab.phases and lab.machine))
+        if PHASES in lab.running:
+            hint = "timing…"
+        words = HELP
+        if context.recorded:
+            words = f"{NO_WEIGHTS} The limits of this computer can be measured all the same."
+        elif not ready:
+            words = f"{self.empty_words} {HELP}"
+        self.words.setText(lab.refusals.get(PHASES, words))
+        self.words.setVisible(PHASES in lab.refusals or not (lab.phases and lab.machine))
         self.table.setVisible(bool(lab.phases))
         self.table.set_table(view.table)
         self.table.show_all_rows()

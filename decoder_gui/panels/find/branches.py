@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QHBoxLayout,
     QInputDialog,
@@ -26,6 +26,8 @@ from decoder_gui.widgets.data_table import DataTable
 from decoder_gui.widgets.edit_dialog import EditDialog
 from decoder_gui.widgets.focus_return import return_focus
 from decoder_gui.widgets.text_dialog import TextDialog
+
+ROOMY = 250  # pixels at scale 1, below which the rows of the table are worth more than the details
 
 
 class _Table(DataTable):
@@ -148,7 +150,8 @@ class BranchesPanel(Panel):
         here = self.table.currentIndex().row()
         self.details.setText(self.view.details[here] if chosen is not None else "")
         self.details.setToolTip("" if chosen is None else branches.text(chosen))
-        self.details.setVisible(chosen is not None)
+        roomy = self.height() >= self.context.style.px(ROOMY)
+        self.details.setVisible(chosen is not None and roomy)
         other = chosen is not None and chosen != branches.tree.active
         self.switch_button.setEnabled(other)
         self.compare_button.setEnabled(other and not branches.tree[chosen or 0].planned)
@@ -170,6 +173,10 @@ class BranchesPanel(Panel):
         """The number of the branch under the keyboard's mark."""
         row = self.table.currentIndex().row()
         return self.view.ids[row] if 0 <= row < len(self.view.ids) else None
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._point()
 
     # ---- what can be done
 

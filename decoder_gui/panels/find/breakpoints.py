@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -26,6 +26,7 @@ from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.stopping import ask_for_breakpoint
 from decoder_gui.view import View
 from decoder_gui.widgets.breakpoint_dialog import BreakpointDialog
+from decoder_gui.widgets.elided import ElidedLabel
 
 NONE_YET = (
     "No breakpoints. Add sets one on a condition (Ctrl+B); F9 sets one at the event in hand; B on "
@@ -33,6 +34,7 @@ NONE_YET = (
 )
 NUMBER = Qt.ItemDataRole.UserRole
 MOST_TOKENS = 100_000
+LOW = 190  # pixels at scale 1: lower than that, the panel does without its second row of controls
 
 
 class _List(QListWidget):
@@ -77,6 +79,7 @@ class BreakpointsPanel(Panel):
     views = (View.FIND,)
     place = Place.RIGHT
     order = 0
+    row_height = 300
     wants = Change.STOPS | Change.BUSY | Change.TRACE | Change.STYLE | Change.MODEL
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
@@ -88,6 +91,7 @@ class BreakpointsPanel(Panel):
         self.reason.setWordWrap(True)
         self.reason.setAccessibleName("Why the last run stopped")
         self.reason.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.brief = ElidedLabel()  # the same in one line, where there is no room for more
         self.empty = QLabel(NONE_YET)
         self.empty.setWordWrap(True)
         self.empty.setProperty("kind", "muted")
@@ -105,33 +109,31 @@ class BreakpointsPanel(Panel):
         self.run_button = self._button("Run ▶", self._run_or_cancel, "")
         self.limit = QSpinBox()
         self.limit.setRange(1, MOST_TOKENS)
+        self.limit.setPrefix("at most ")
         self.limit.setSuffix(" tokens")
         self.limit.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.limit.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.limit.setAccessibleName("Tokens that one run decodes at most")
         self.limit.setToolTip("Tokens that one run decodes at most past the end of the recording")
         self.limit.valueChanged.connect(context.stops.set_limit)
-        self.limit_label = QLabel("Decode at most")
-        self.limit_label.setProperty("kind", "muted")
         self._rows = QVBoxLayout(self)
         self._rows.setContentsMargins(0, 0, 0, 0)
-        self._editing, self._running = QHBoxLayout(), QHBoxLayout()
-        for button in (self.add_button, self.edit_button, self.remove_button):
-            self._editing.addWidget(button)
-        self._editing.addStretch(1)
-        self._limiting = QHBoxLayout()
-        self._running.addWidget(self.back_button)
-        self._running.addWidget(self.run_button)
-        self._limiting.addWidget(self.limit_label)
-        self._limiting.addWidget(self.limit)
+        self._running = QHBoxLayout()
+        for button in (self.back_button, self.run_button, self.add_button):
+            self._running.addWidget(button)
         self._running.addStretch(1)
-        self._limiting.addStretch(1)
+        self.editing = QWidget()
+        self._editing = QHBoxLayout(self.editing)
+        self._editing.setContentsMargins(0, 0, 0, 0)
+        for widget in (self.edit_button, self.remove_button, self.limit):
+            self._editing.addWidget(widget)
+        self._editing.addStretch(1)
         self._rows.addLayout(self._running)
         self._rows.addWidget(self.reason)
+        self._rows.addWidget(self.brief)
         self._rows.addWidget(self.empty, 1)
         self._rows.addWidget(self.list, 1)
-        self._rows.addLayout(self._editing)
-        self._rows.addLayout(self._limiting)
+        self._rows.addWidget(self.editing)
 
     # ---- what it shows
 
@@ -139,11 +141,14 @@ class BreakpointsPanel(Panel):
         stops, style = self.context.stops, self.context.style
         if changes & Change.STYLE:
             self._rows.setSpacing(style.px(8))
-            for row in (self._editing, self._running, self._limiting):
+            for row in (self._editing, self._running):
                 row.setSpacing(style.px(6))
         halt = stops.halt
-        self.reason.setText(stops.progress or ("" if halt is None else halt.words))
-        self.reason.setVisible(bool(self.reason.text()))
+        words = stops.progress or ("" if halt is None else halt.words)
+        self.reason.setText(words)
+        self.brief.setText(words)
+        self.brief.setToolTip(words)
+        self._fit()
         self.empty.setVisible(not stops.items.items)
         self.list.setVisible(bool(stops.items.items))
         hit = frozenset() if halt is None else frozenset(r.breakpoint for r in halt.reasons)
@@ -157,6 +162,17 @@ class BreakpointsPanel(Panel):
         hint = "" if not count else f"{on} of {count} on"
         self.set_caption(self.title, hint)
         self._enable()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Where there is little room, the list has it: what the keys do as well goes."""
+        low = self.height() < self.context.style.px(LOW)
+        self.editing.setVisible(not low)
+        self.reason.setVisible(bool(self.reason.text()) and not low)
+        self.brief.setVisible(bool(self.reason.text()) and low)
 
     def shown_rows(self) -> list[tuple[str, bool]]:
         """The list as it reads: words and whether it is on."""

@@ -52,18 +52,24 @@ class EvidencePanel(Panel):
             self.figures.set_style(context.style)
             self.figures.setFixedWidth(context.style.px(FIGURES_WIDTH))
         context.learning.want_evidence()
+        learning = context.learning
         if moment is None or not moment.trace.steps:
-            self.empty.setText(self.empty_words)
-            self._stack.setCurrentIndex(0)
-            self.set_caption(self.title)
+            self._say(self.empty_words)
+            return
+        view = build_evidence(moment, learning.evidence, pending=learning.pending)
+        if not learning.evidence.surprises:
+            self._say(view.words)
             return
         self._stack.setCurrentIndex(1)
-        learning = context.learning
-        view = build_evidence(moment, learning.evidence, pending=learning.pending)
         self.set_caption(self.title, view.hint)
         if changes & ~Change.CURSOR:
             self.plot.set_plot(view.plot)
             self.figures.set_figures(view.figures)
+
+    def _say(self, words: str) -> None:
+        self.empty.setText(words)
+        self._stack.setCurrentIndex(0)
+        self.set_caption(self.title)
 
     def _on_chosen(self, series: int, point: int) -> None:
         self.context.go_to_position(round(float(self.plot.plot.series[series].x[point])))

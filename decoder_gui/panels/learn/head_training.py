@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
@@ -108,6 +109,7 @@ class HeadTrainingPanel(Panel):
         context.learning.want_lesson()
         lesson = context.learning.lesson
         shown = moment is not None and lesson is not None
+        self.begin.setEnabled(moment is not None and moment.step is not None)
         for widget in (self.figures, self.plot, self.table, self.step, self.ten, self.again):
             if isinstance(widget, QPushButton):
                 widget.setEnabled(shown)
@@ -115,7 +117,7 @@ class HeadTrainingPanel(Panel):
                 widget.setVisible(shown)
         if moment is None or lesson is None:
             refusal = context.learning.refusal
-            self.words.setText(refusal or (HELP if moment is not None else self.empty_words))
+            self.words.setText(refusal or self._why_not())
             self.words.show()
             self.matrix.hide()
             self.set_caption(self.title, "")
@@ -133,6 +135,16 @@ class HeadTrainingPanel(Panel):
         self.matrix.set_table(view.matrix)
         for table in (self.table, self.matrix):
             table.show_all_rows()
+
+    def _why_not(self) -> str:
+        """Why there is nothing to train on."""
+        moment = self.context.moment
+        if moment is None or moment.step is None:
+            return self.empty_words
+        logits = moment.trace.logits(moment.step.index)
+        if logits is not None and not np.isfinite(logits).all():
+            return "The logits of this step are not all finite: there is no loss to lower."
+        return f"The step in hand has no logits yet: step on to them. {HELP}"
 
     def _restyle(self) -> None:
         style = self.context.style

@@ -5,8 +5,9 @@ from __future__ import annotations
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from decoder_gui.change import Change
+from decoder_gui.commands.learning import FREE
 from decoder_gui.context import AppContext
-from decoder_gui.panels.base import Panel, Place, register
+from decoder_gui.panels.base import NO_WEIGHTS, Panel, Place, register
 from decoder_gui.theme.style import Face
 from decoder_gui.view import View
 from decoder_gui.viewdata.evidence import build_evidence
@@ -79,9 +80,10 @@ class TokensPanel(Panel):
         self.table.set_table(view.table)
         if view.table.marked is not None:
             self.table.bring_into_sight(view.table.marked)
-        self.words.setText(view.words)
+        words = NO_WEIGHTS if context.recorded else learning.refusals.get(FREE, "")
+        self.words.setText(" ".join(filter(None, (view.words, words))))
         given = self._given()
-        self.free.setEnabled(given is not None)
+        self.free.setEnabled(given is not None and not context.recorded)
         self.free.setText("Free run" if given is None else f"Free run from position {given}")
 
     def _given(self) -> int | None:

@@ -8,7 +8,7 @@ from decoder_gui.change import Change
 from decoder_gui.commands.sampler_lab import Continuations
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.continuations import MOST
-from decoder_gui.panels.base import Panel, Place, register
+from decoder_gui.panels.base import NO_WEIGHTS, Panel, Place, register
 from decoder_gui.theme.style import Face
 from decoder_gui.view import View
 from decoder_gui.viewdata.numbers import plural
@@ -16,6 +16,7 @@ from decoder_gui.viewdata.sampling_lab import continuation_table, timing_words
 from decoder_gui.viewdata.tables import Table
 from decoder_gui.widgets.data_table import DataTable
 from decoder_gui.widgets.elided import ElidedLabel
+from model.errors import sentence
 
 HELP = (
     "Continues the text from the step in hand, several times in one batch: the keys and values of "
@@ -98,7 +99,9 @@ class ContinuationsPanel(Panel):
         self.timing.setVisible(bool(words))
         running = held is not None and held.running
         ready = moment is not None and moment.distribution is not None
-        self.go.setEnabled(ready and not running)
+        self.go.setEnabled(ready and not running and not self.context.recorded)
+        for widget in (*self._labels, self.count, self.length):
+            widget.setEnabled(self.go.isEnabled())
         self.stop.setEnabled(running)
         self._say()
 
@@ -106,8 +109,12 @@ class ContinuationsPanel(Panel):
         lab, moment = self.context.sampler_lab, self.context.moment
         held = lab.continuations
         hint = ""
-        if moment is None:
+        if moment is None or not moment.trace.steps:
             words = self.empty_words
+        elif self.context.recorded:
+            words = NO_WEIGHTS
+        elif moment.distribution is None:
+            words = sentence(moment.sampling_refusal or "the logits are not computed yet")
         elif held is None or not held.rows:
             words = lab.refusal or HELP
         else:
@@ -133,9 +140,13 @@ class ContinuationsPanel(Panel):
 
 def _progress(held: Continuations, wanted: int) -> str:
     """How far they are, or why they are no longer."""
-    done = len(held.rows[0].token_ids)
+    done = max(len(row.token_ids) for row in held.rows)
+    ended = sum(row.ended for row in held.rows)
     if held.running:
         return f"{done} of {plural(held.length, 'token')}."
     if held.timing is None:
         return f"Cancelled after {plural(done, 'token')}."
-    return "" if held.length >= wanted else f"The context has room for {held.length} more."
+    words = "" if held.length >= wanted else f"The context has room for {held.length} more."
+    if ended:
+        words += f" {ended} of {plural(len(held.rows), 'row')} ended with the end of a text."
+    return words.strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFileDialog,
@@ -24,9 +25,13 @@ from decoder_gui.view import View
 from decoder_gui.viewdata.order_choices import OrderChoice
 from decoder_gui.viewdata.sampling_controls import Setting, stage_settings
 from decoder_gui.viewdata.sampling_pipeline import Pipeline, build_pipeline
+from decoder_gui.widgets.scrolled_column import ScrolledColumn
+from decoder_gui.widgets.stage_card import HEIGHT as CARDS
 from decoder_gui.widgets.stage_pipeline import StagePipeline
+from decoder_gui.widgets.stage_table import ROW
 from model.errors import DecoderError
 
+LEAST_ROWS, LEAST_WORDS = 5, 34  # candidates, and pixels at scale 1 of the words under them
 LOOK_FOR = "Find a token: its text or its id"
 
 
@@ -62,6 +67,10 @@ class PipelinePanel(Panel):
         self.rule = _words()
         self.pipeline = StagePipeline()
         self.stages = _words()
+        self._words = ScrolledColumn(spacing=2)
+        self._words.column.addWidget(self.rule)
+        self._words.column.addWidget(self.stages)
+        self._words.column.addStretch(1)
         self.row = _words("")
         self.found = _words()
         self.empty = _words()
@@ -93,9 +102,8 @@ class PipelinePanel(Panel):
         column = QVBoxLayout(self._whole)
         column.setContentsMargins(0, 0, 0, 0)
         column.addLayout(self._order_row)
-        column.addWidget(self.rule)
         column.addWidget(self.pipeline, 1)
-        for widget in (self.row, self.stages):
+        for widget in (self.row, self._words):
             column.addWidget(widget)
         column.addLayout(below)
         self._column = column
@@ -132,13 +140,32 @@ class PipelinePanel(Panel):
             _say(self.stages, _stage_words(view))
             self._say_found()
             self._say_row()
+            self._fit_words()
         shown = not view.refusal
         if self._whole.isHidden() is shown:
             self._whole.setVisible(shown)
             self.empty.setVisible(not shown)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_words()
+
+    def _fit_words(self) -> None:
+        """Edges and rules whole where there is room, else scrolled: candidates come first."""
+        style, layout = self.context.style, self._words.column
+        wanted = layout.totalHeightForWidth(self._words.viewport().width())
+        others = sum(
+            widget.sizeHint().height()
+            for widget in (self.row, self.search, *list(self.orders.values())[:1])
+        )
+        least = style.px(CARDS + LEAST_ROWS * ROW) + others + 4 * self._column.spacing()
+        height = max(style.px(LEAST_WORDS), min(wanted, self.height() - least))
+        if height != self._words.height():
+            self._words.setFixedHeight(height)
+
     def _restyle(self) -> None:
         style = self.context.style
+        self._words.set_style(style)
         self.pipeline.set_style(style)
         for label in (self.rule, self.stages, self.found):
             label.setFont(style.font(Face.SMALL))
@@ -213,7 +240,11 @@ def _stage_words(view: Pipeline) -> str:
         for column in view.columns
         if column.on and column.name != "raw" and not column.plain
     ]
-    return "\n".join(lines) or "No stage is on: the raw distribution is drawn from."
+    if lines:
+        return "\n".join(lines)
+    if any(column.on for column in view.columns if column.name != "raw"):
+        return "No stage cuts any token off: all of them can be drawn."
+    return "No stage is on: the raw distribution is drawn from."
 
 
 def _words(kind: str = "muted") -> QLabel:

@@ -36,7 +36,7 @@ class SettingsCodePanel(Panel):
     views = (View.SAMPLING,)
     place = Place.LEFT
     order = 1
-    row_height = 210
+    row_height = 250
     wants = Change.SAMPLING | Change.MODEL | Change.STYLE | Change.LAB
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
@@ -91,6 +91,7 @@ class SettingsCodePanel(Panel):
     def redraw(self, changes: Change) -> None:
         if changes & Change.STYLE:
             self.words.setFont(self.context.style.font(Face.SMALL))
+            self.text.setMinimumHeight(self.context.style.px(40))
             self._column.setSpacing(self.context.style.px(6))
         code = self._code()
         if self.text.toPlainText() != code.text:
@@ -108,8 +109,8 @@ class SettingsCodePanel(Panel):
 
     def _say(self) -> None:
         lab = self.context.sampler_lab
-        words = lab.refusal or " ".join(lab.remarks)
-        kind = "error" if lab.refusal else "muted"
+        words = lab.unread or " ".join(lab.remarks)
+        kind = "error" if lab.unread else "muted"
         if self.words.property("kind") != kind:
             self.words.setProperty("kind", kind)
             repolish(self.words)

@@ -24,6 +24,7 @@ from decoder_gui.view import View
 from decoder_gui.viewdata.numbers import plural
 from decoder_gui.viewdata.sampling_controls import stage_settings
 from decoder_gui.viewdata.sampling_lab import TwoSettings, build_two_settings
+from decoder_gui.viewdata.sampling_pipeline import TITLES
 from decoder_gui.widgets.figure_table import FigureTable
 from decoder_gui.widgets.labelled_slider import ValueEdit
 from decoder_gui.widgets.scrolled_column import ScrolledColumn
@@ -43,7 +44,7 @@ class TwoSettingsPanel(Panel):
     place = Place.LEFT
     order = 0
     column_width = 268
-    row_height = 440
+    row_height = 400
     wants = (
         Change.TRACE
         | Change.CURSOR
@@ -92,7 +93,7 @@ class TwoSettingsPanel(Panel):
             self._names.append(head)
             grid.addWidget(head, 0, 1 + side)
         for line, stage in enumerate(STAGES, start=1):
-            name = QLabel(STAGE_WORDS[stage].capitalize())
+            name = QLabel(TITLES.get(stage, STAGE_WORDS[stage].capitalize()))
             self._names.append(name)
             grid.addWidget(name, line, 0)
             for side in (A, B):
@@ -189,7 +190,7 @@ class TwoSettingsPanel(Panel):
         for edit in self.edits.values():
             edit.set_style(style)
             edit.setFixedHeight(style.px(22))
-            edit.setMinimumWidth(style.px(52))
+            edit.setMinimumWidth(style.px(46))
         for combo in self.orders:
             combo.setFont(style.font(Face.SMALL))
         self._scrolled.set_style(style)
