@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 COMMANDS = ("trace", "check", "diff", "bench", "models")
 TINY_PROMPT = "The cat"
+SESSION = ".session.json"  # how the name of a session file ends
 STORY_PROMPT = "Once upon a time there was a little cat named Tom."
 
 
@@ -79,7 +80,7 @@ class WindowOptions:
     projector: bool
     size: tuple[int, int] | None
     snapshot: Path | None
-    view: View = View.STEP
+    view: View | None = None  # None: that of a session, or else the first
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,9 @@ def parse(argv: Sequence[str]) -> Arguments:
         return Arguments(command, json=found.json, shape=found.shape, rounds=found.rounds)
     if found.prompt is not None and found.prompt_ids is not None:
         raise BadArguments("--prompt and --prompt-ids say the same thing twice; give one of them")
+    for spec in (found.model, getattr(found, "against", "")):
+        if spec.endswith(SESSION) and not spec.startswith("hf:"):
+            _require_session_alone(command, spec, parser, found)
     run = RunOptions(
         model=found.model,
         prompt=found.prompt,
@@ -163,9 +167,27 @@ def parse(argv: Sequence[str]) -> Arguments:
         found.projector,
         found.size,
         found.snapshot,
-        View[found.view.upper()],
+        None if found.view is None else View[found.view.upper()],
     )
     return Arguments(command, run, window)
+
+
+def _require_session_alone(
+    command: str, path: str, parser: argparse.ArgumentParser, found: argparse.Namespace
+) -> None:
+    """A session says itself what is run and how, and only the window opens one."""
+    if command != "window":
+        raise BadArguments(f"{path} is a session: the window opens it, as in decoder-gui {path}")
+    given = [name for name in _OF_RUNS if getattr(found, name) != parser.get_default(name)]
+    if given:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise BadArguments(f"{path} is a session and says this itself: leave out {options}")
+
+
+_OF_RUNS = (
+    *("prompt", "prompt_ids", "tokens", "seed", "temperature", "top_k", "top_p", "min_p"),
+    *("repetition_penalty", "order", "context", "fault"),
+)
 
 
 def _window_parser() -> argparse.ArgumentParser:
@@ -188,7 +210,6 @@ def _window_parser() -> argparse.ArgumentParser:
         "--view",
         choices=tuple(view.value.lower() for view in View),
         type=str.lower,
-        default=View.STEP.value.lower(),
         help="the workspace to begin with",
     )
     parser.add_argument("--theme", choices=("dark", "light", "contrast"))
@@ -300,7 +321,7 @@ def _add_run_options(
         nargs="?" if optional_model else None,
         default="stories",
         help="tiny, stories, a path to a model or a capture, or hf:owner/name[@revision] from a "
-        "model hub",
+        "model hub" + ("; or a session file" if optional_model else ""),
     )
     parser.add_argument("--prompt", metavar="TEXT")
     parser.add_argument(

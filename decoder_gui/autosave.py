@@ -85,7 +85,7 @@ class Autosave(QObject):
                 if not self._lock.tryLock(0):
                     self._lock = None
                     return
-            write(session, self.path)
+            write(session, self.path, private=True)
         except (OSError, SessionFileError):
             self._timer.stop()
 

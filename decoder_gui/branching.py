@@ -5,7 +5,8 @@ from __future__ import annotations
 from PySide6.QtWidgets import QWidget
 
 from decoder_gui.context import AppContext
-from decoder_gui.widgets.edit_dialog import EditChoices, EditDialog, EditKind, EditWish
+from decoder_gui.viewdata.edit_form import EditChoices, EditKind, EditWish
+from decoder_gui.widgets.edit_dialog import EditDialog
 from decoder_gui.widgets.text_dialog import TextDialog
 from model.operations import Kind
 

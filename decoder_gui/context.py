@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PySide6.QtCore import QObject
 
-from decoder_gui.ahead import Again, Ahead
+from decoder_gui.ahead import Ahead
 from decoder_gui.change import Change
 from decoder_gui.check_schedule import CheckSchedule
 from decoder_gui.commands.base import Commands, Listener, Told
@@ -28,7 +28,7 @@ from decoder_gui.commands.sessions import Sessions
 from decoder_gui.commands.stops import Stops
 from decoder_gui.commands.trail import Trail
 from decoder_gui.commands.watches import Watches
-from decoder_gui.context_travel import ContextTravel
+from decoder_gui.context_runs import ContextRuns
 from decoder_gui.debugger.cursor import Cursor, clamped, last
 from decoder_gui.debugger.engine_room import (
     Checked,
@@ -51,8 +51,7 @@ from decoder_gui.worker import Ended, Progressed, Report
 from model.capture import Capture
 from model.captured_engine import CapturedEngine
 from model.checkpoints.captures import sampling_of
-from model.errors import ContextOverflow, DecoderError, sentence
-from model.tokenizers import encode_prompt
+from model.errors import sentence
 from model.trace import Event
 
 CHECKS_UP_TO = 400_000_000  # parameters x positions that are checked without being asked
@@ -61,7 +60,7 @@ NOT_OPENED = "Cancelled. The model in hand stays."
 RUN, CHECKS, REPLAY = "run", "checks", "replay"
 
 
-class AppContext(ContextTravel):
+class AppContext(ContextRuns):
     """What can be done to the window's state.
 
     Everything lives in the GUI thread; arrays arrive from the worker read-only. No command blocks:
@@ -75,7 +74,6 @@ class AppContext(ContextTravel):
         self._arrival: Callable[[], Cursor | None] | None = None
         self._listening: dict[int, Listener] = {}  # by number of the job
         self._runs = 0  # jobs on the session that have not ended
-        self._ahead = Ahead()
         self._checking = CheckSchedule(self)
         self._checking.due.connect(self._begin_checks)
         self._checking.verdicts.connect(self._show_verdicts)
@@ -115,24 +113,6 @@ class AppContext(ContextTravel):
     def idle(self) -> bool:
         """Whether the worker has nothing to do and nothing more to tell."""
         return self._link.idle
-
-    @property
-    def stepping(self) -> bool:
-        """Whether a job on the session has not ended."""
-        return self._runs > 0
-
-    def run_session(
-        self,
-        text: str,
-        job: Callable[[], Iterator[object]],
-        where: Callable[[], Cursor | None],
-    ) -> None:
-        """Run a job that lets the session go on; what it yields is taken into the trace.
-
-        Afterwards, however it ended, the cursor goes to ``where()``; None leaves it.
-        """
-        self._arrive(where)
-        self._submit(RUN, text, job)
 
     @property
     def room(self) -> EngineRoom:
@@ -176,99 +156,7 @@ class AppContext(ContextTravel):
         """Say now what the worker has told, not after the rest of it has been heard."""
         self._on_batch()
 
-    # ---- models and prompts
-
-    def open_model(self, spec: str, *, capacity: int | None = None) -> None:
-        """Open a model by name or path; the one in hand stays until the new one is ready."""
-        room, faults = self._link.room, self._faults_to_come
-        seed = self._seed()
-        self._submit(
-            RUN,
-            f"Opening {spec}",
-            lambda: room.open(spec, capacity=capacity, seed=seed, faults=faults),
-        )
-        self._ahead = Ahead(capacity, faults, Again())
-
-    def prefill(self, text: str | None = None, *, tokens: int = 0) -> bool:
-        """Run a prompt (the present one where None), then choose ``tokens`` tokens.
-
-        Returns whether it could be read; a notice says why not.
-        """
-        if self.model is None:
-            return False
-        self.prompt = self.prompt if text is None else text
-        try:
-            ids = encode_prompt(self.model.tokenizer, self.prompt)
-        except DecoderError as refusal:
-            self.notice.emit(sentence(refusal))
-            return False
-        self.prefill_ids(ids, tokens=tokens)
-        return True
-
-    def prefill_suitable(self, sample: str) -> None:
-        """Run the present prompt if the model in hand can read it and it fits; else a sample."""
-        for prompt in filter(None, (self.prompt, sample)):
-            if self.model is None or self.recorded:
-                return
-            try:
-                ids = encode_prompt(self.model.tokenizer, prompt)
-            except DecoderError:
-                continue
-            if 0 < len(ids) <= self.capacity:
-                self.prompt = prompt
-                self.prefill_ids(ids)
-                return
-
-    def prefill_ids(self, token_ids: list[int], *, tokens: int = 0) -> None:
-        """The same for token ids; a prompt that does not fit is reported, never cut silently."""
-        if len(token_ids) > self.capacity:
-            self.notice.emit(sentence(ContextOverflow(len(token_ids), self.capacity)))
-            self.overflowed.emit(token_ids, self.capacity)  # whoever asks back answers within it
-            return
-        room, seed, config = self._link.room, self._seed(), self.sampling
-        ids = tuple(token_ids)
-        self.prompt_ids = ids
-        self._arrive(lambda: None if self.trace is None else last(self.trace))
-        self.choices.expect(0)
-        if tokens > 0:
-            self._submit(
-                RUN,
-                f"Prefill of {len(ids)} tokens, then {tokens} chosen",
-                lambda: room.generate(ids, seed, config, tokens),
-            )
-        else:
-            self._submit(RUN, f"Prefill of {len(ids)} tokens", lambda: room.prefill(ids, seed))
-            self._ahead = replace(self._ahead, again=Again(prompt=ids))
-
-    def prefill_in(self, token_ids: list[int], capacity: int) -> None:
-        """Run a prompt in another context."""
-        self._rebuild(capacity=capacity, prompt=tuple(token_ids))
-
-    def set_capacity(self, capacity: int) -> None:
-        """Another context: the same tokens are run again in a cache of that size."""
-        if self.model is None or capacity == self.capacity:
-            return
-        limit = self.model.shape.context_length
-        if not 1 <= capacity <= limit:
-            self.notice.emit(f"The context must lie in 1 to {limit} positions, not {capacity}.")
-            return
-        used = self.branches.tree.positions  # of the longest branch
-        if used > capacity:
-            self.notice.emit(f"{used} positions are in use and do not fit in {capacity}.")
-            return
-        self._rebuild(capacity=capacity)
-
-    def set_fault(self, name: str, on: bool) -> None:
-        """Switch a deliberate fault on or off and run the same tokens again."""
-        before = self._faults_to_come
-        faults = before | {name} if on else before - {name}
-        if faults != before:
-            self._rebuild(faults=faults)
-
-    def clear_faults(self) -> None:
-        """Switch every fault off."""
-        if self._faults_to_come:
-            self._rebuild(faults=frozenset())
+    # ---- commands
 
     def cancel(self) -> None:
         """Stop what the worker is doing at the next event."""
@@ -371,59 +259,6 @@ class AppContext(ContextTravel):
 
     def _leave(self, step: int) -> None:
         self.choices.leave(step)
-
-    @property
-    def _faults_to_come(self) -> frozenset[str]:
-        """The faults that will be on once everything asked for has been done."""
-        asked = self._ahead.faults
-        return self.faults if asked is None else asked
-
-    def _in_hand(self, prompt: tuple[int, ...]) -> Again:
-        """What is on screen, as something to run again; another prompt is run instead of it."""
-        if prompt or self.trace is None or self.run_state is None:
-            return Again(prompt=prompt)
-        return Again((), self.trace.steps, self.run_state.taken_by_hand, self.cursor)
-
-    def _rebuild(
-        self,
-        *,
-        capacity: int | None = None,
-        faults: frozenset[str] | None = None,
-        prompt: tuple[int, ...] = (),
-    ) -> None:
-        """The steps in hand again, or another prompt, in a new session; None leaves as it is."""
-        # What an unfinished job of this kind was asked for, not the part of it that is there yet.
-        pending = None if prompt else self._ahead.again
-        again = self._in_hand(prompt) if pending is None else pending
-        size = capacity
-        if size is None:  # another model may be on its way, with a context of its own
-            size = self.capacity if self._ahead.faults is None else self._ahead.capacity
-        broken = self._faults_to_come if faults is None else faults
-        room, seed = self._link.room, self._seed()
-        if not again.prompt:
-            self.branches.warn_of_others()
-
-        def arrival() -> Cursor | None:
-            if self.trace is None or self.run_state is None:
-                return None
-            for step in again.by_hand:
-                self.run_state.mark_by_hand(step)
-            known = again.here is not None and again.here.step < len(self.trace.steps)
-            return again.here if known else last(self.trace)
-
-        self._arrive(arrival)
-        self._submit(
-            RUN,
-            "Running the same tokens again",
-            lambda: room.rebuild(
-                capacity=size,
-                seed=seed,
-                faults=broken,
-                steps=again.steps,
-                prompt_ids=again.prompt,
-            ),
-        )
-        self._ahead = Ahead(size, broken, again)
 
     # ---- what the worker says
 

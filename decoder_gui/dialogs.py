@@ -33,7 +33,6 @@ from model.tokenizers import cut_front
 
 FILES = f"Models, captures and sessions (*.gguf *.safetensors *{SUFFIX});;All files (*)"
 CAPTURES = "Captures (*.safetensors)"
-SESSIONS = f"Sessions (*{SUFFIX})"
 
 
 @dataclass(frozen=True)
@@ -53,44 +52,24 @@ def ask_for_file(parent: QWidget) -> str:
 
 def ask_where_to_save(parent: QWidget, name: str) -> Path | None:
     """Where a capture goes, or None; a file that is there is asked about."""
-    path, _ = QFileDialog.getSaveFileName(
-        parent, "Save the run to a capture", f"{_file_name(name)}.safetensors", CAPTURES
-    )
-    return Path(path) if path else None
+    return where_to_save(parent, "Save the run to a capture", name, ".safetensors", CAPTURES)
+
+
+def where_to_save(parent: QWidget, title: str, name: str, suffix: str, kinds: str) -> Path | None:
+    """Where a file goes; one that is there under that name with its ending is asked about."""
+    dialog = QFileDialog(parent, title, "", kinds)
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setDefaultSuffix(suffix)
+    dialog.selectFile(_file_name(name) + suffix)
+    chosen = dialog.exec() == QDialog.DialogCode.Accepted
+    files = dialog.selectedFiles()
+    dialog.deleteLater()
+    return Path(files[0]) if chosen and files else None
 
 
 def _file_name(name: str) -> str:
     """A name for a file after a model."""
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in name) or "run"
-
-
-def ask_where_to_save_session(parent: QWidget, name: str) -> Path | None:
-    """Where a session goes, or None."""
-    path, _ = QFileDialog.getSaveFileName(
-        parent, "Save the session", f"{_file_name(name)}{SUFFIX}", SESSIONS
-    )
-    return Path(path) if path else None
-
-
-def ask_for_session(parent: QWidget) -> Path | None:
-    """A session file, or None."""
-    path, _ = QFileDialog.getOpenFileName(parent, "Open a session", "", SESSIONS)
-    return Path(path) if path else None
-
-
-def ask_where_model_is(parent: QWidget, name: str, path: Path) -> str:
-    """Where a model that has moved is now, or an empty string."""
-    box = QMessageBox(parent)
-    box.setWindowTitle("Where is the model?")
-    box.setText(f"The session is of {name}, which is not at {path} any more.")
-    box.setInformativeText("Choose where it is now, or leave the session closed.")
-    file = box.addButton("Choose a file…", QMessageBox.ButtonRole.AcceptRole)
-    folder = box.addButton("Choose a folder…", QMessageBox.ButtonRole.AcceptRole)
-    box.addButton("Leave it closed", QMessageBox.ButtonRole.RejectRole)
-    box.exec()
-    if box.clickedButton() is file:
-        return ask_for_file(parent)
-    return ask_for_folder(parent) if box.clickedButton() is folder else ""
 
 
 def ask_for_folder(parent: QWidget) -> str:

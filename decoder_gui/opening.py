@@ -31,6 +31,8 @@ def open_and_stand(
     _choose_view(main_window, window)
     try:
         _start(context, run)
+        if window.view is not None and is_session(run.model):
+            _choose_view(main_window, window)  # and not that of the session
         _stand(context, window)
     except DecoderError as problem:
         context.notice.emit(sentence(problem))
@@ -50,6 +52,7 @@ def take_snapshot(
     """
     size = QSize(*(window.size or (1440, 900)))
     main_window.resize(size)
+    context.sessions.moved = lambda session, path: ""  # nobody is there to be asked
     _start(context, run, may_ask=False)
     _choose_view(main_window, window)
     if main_window.workspace is not None:
@@ -70,7 +73,8 @@ def take_snapshot(
 def _choose_view(main_window: MainWindow, window: WindowOptions) -> None:
     """The workspace and the mode to begin with."""
     if main_window.workspace is not None:
-        main_window.workspace.show_view(window.view)
+        if window.view is not None:
+            main_window.workspace.show_view(window.view)
         if window.projector:
             main_window.workspace.set_projector(True)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from PySide6.QtCore import QByteArray, QObject, QStandardPaths
 from PySide6.QtWidgets import QWidget
 
-from decoder_gui import dialogs
+from decoder_gui import session_dialogs
 from decoder_gui.autosave import FOLDER, Autosave, LeftBehind
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
@@ -35,6 +35,9 @@ class SessionKeeping(QObject):
         desks: whose arrangement is saved and brought back.
         show_view: goes to a workspace.
         parent: the widget over which questions are asked.
+
+    Attributes:
+        offered: the session of a window that is gone, which the bar offers to open.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class SessionKeeping(QObject):
         self._show_view = show_view
         self._widget = parent
         self._autosave: Autosave | None = None
-        self._offered: LeftBehind | None = None
+        self.offered: LeftBehind | None = None
         self._accepted: LeftBehind | None = None  # being opened again
         self.offer_bar = OfferBar(context.style)
         self.offer_bar.accepted.connect(self._accept)
@@ -84,13 +87,13 @@ class SessionKeeping(QObject):
     def save_as(self) -> None:
         """Ask where to save."""
         model = self._context.model
-        path = dialogs.ask_where_to_save_session(self._widget, "" if model is None else model.name)
+        path = session_dialogs.ask_where_to_save(self._widget, "" if model is None else model.name)
         if path is not None:
             self._context.sessions.save(path)
 
     def open(self) -> None:
         """Ask for a session file, and open it."""
-        path = dialogs.ask_for_session(self._widget)
+        path = session_dialogs.ask_for_session(self._widget)
         if path is not None:
             self._context.sessions.open(path)
 
@@ -100,29 +103,34 @@ class SessionKeeping(QObject):
         if folder is None or session is None:
             return None
         try:
-            write(session, folder / RESCUED)
+            write(session, folder / RESCUED, private=True)
         except SessionFileError:
             return None
         return folder / RESCUED
 
     def _ask_where(self, session: SavedSession, path: Path) -> str:
-        return dialogs.ask_where_model_is(self._widget, session.model.name, path)
+        return session_dialogs.ask_where_model_is(self._widget, session.model.name, path)
 
     # ---- what a killed window left
 
     def _offer_next(self) -> None:
         left = () if self._autosave is None else self._autosave.left_behind()
-        self._offered = left[0] if left else None
-        if self._offered is None:
+        self.offered = left[0] if left else None
+        if self.offered is None:
             self.offer_bar.hide()
             return
-        self.offer_bar.offer(
-            f"A session was not closed: {self._offered.words}.", "Open it again", "Discard"
-        )
+        words = f"A session was not closed: {self.offered.words}."
+        if len(left) > 1:
+            words = f"{len(left)} sessions were not closed. The latest: {self.offered.words}."
+        self.offer_bar.offer(words, "Open it again", "Discard")
 
     def _accept(self) -> None:
-        offered = self._offered
+        offered = self.offered
         if offered is None or self._autosave is None:
+            return
+        if not offered.path.exists():
+            self._context.notice.emit("Another window has opened or discarded that session.")
+            self._offer_next()
             return
         if self._context.sessions.restore(offered.session, None):
             self._accepted = offered
@@ -136,8 +144,8 @@ class SessionKeeping(QObject):
             self._offer_next()
 
     def _decline(self) -> None:
-        if self._offered is not None and self._autosave is not None:
-            self._autosave.discard(self._offered.path)
+        if self.offered is not None and self._autosave is not None:
+            self._autosave.discard(self.offered.path)
             self._offer_next()
 
     # ---- the window's own part

@@ -44,6 +44,9 @@ from decoder_gui.widgets.top_bar import OPENING, ModelChoice
 # For how long what a model needs is on show: while it is being opened, and afterwards.
 OPENING_MS, OPENED_MS = 600_000, 4_000
 
+# In the menu of models, where a mouse finds them.
+FILE_ACTIONS = ("open_session", "save_session", "save_session_as", "save_capture")
+
 
 class Workspace(QWidget):
     """Everything between the top bar and the lower edge, wired to the context.
@@ -100,6 +103,7 @@ class Workspace(QWidget):
         self._actions = self._make_actions()
         self._view_menu = ViewMenu(context, self.desks, self._actions, self)
         self.top_bar.set_view_menu(self._view_menu)
+        self.top_bar.set_file_actions([self._actions[name] for name in FILE_ACTIONS])
         self._connect()
         self._dress_application(Change.STYLE)
         self._on_changed(Change.ALL)

@@ -47,7 +47,7 @@ BYTES = {"F64": 8, "F32": 4, "F16": 4, "BF16": 4}  # of a number in memory
 UPCAST = {"F16": "float16", "BF16": "bfloat16"}
 
 LARGEST_ID = 2**31 - 1
-LONGEST_TEXT = 10_000
+LONGEST_TEXT = 1_000  # characters of a name, or of one token
 MENTIONED = 3  # names without a place that a remark lists
 
 Axis = tuple[int, str]  # how long an axis is, and what says so
@@ -180,22 +180,22 @@ class _Reader:
 
     def _text(self, name: str) -> str:
         value = self._about.get(name, "")
-        if not isinstance(value, str) or len(value) > LONGEST_TEXT:
-            self._refuse(f"{name} is {_short(value)}, not a text of at most {LONGEST_TEXT}")
-        return value
+        if not _is_text(value):
+            self._refuse(f"{name} is {_short(value)}, {_NO_TEXT}")
+        return str(value)
 
     def _texts(self) -> dict[int, str]:
         texts = self._object("texts") or {}
         for token, text in texts.items():
             if not (token.isascii() and token.isdigit() and len(token) <= len(str(LARGEST_ID))):
                 self._refuse(f"texts has a text for {_short(token)}, which is no token id")
-            if not isinstance(text, str):
-                self._refuse(f"texts has {_short(text)} for token {token}, which is no text")
+            if not _is_text(text):
+                self._refuse(f"texts has {_short(text)} for token {token}, {_NO_TEXT}")
         return {int(token): text for token, text in texts.items()}
 
     def _events(self) -> list[str]:
         events = self._about.get("events", [])
-        if not isinstance(events, list) or not all(isinstance(name, str) for name in events):
+        if not isinstance(events, list) or not all(map(_is_text, events)):
             self._refuse(f"events is {_short(events)}, not a list of names")
         return events
 
@@ -325,6 +325,20 @@ def _name_twice(arrays: dict[str, Array]) -> None:
             arrays.setdefault(f"blocks.{after}.resid_pre", arrays[name])
         elif short == "resid_pre" and (before := str(int(front[7:]) - 1)) in layers:
             arrays.setdefault(f"blocks.{before}.resid_post", arrays[name])
+
+
+_NO_TEXT = f"which is no Unicode text of at most {LONGEST_TEXT:,} characters"
+
+
+def _is_text(value: object) -> bool:
+    """A text that can be shown: bytes that are no character may be in it, half a character not."""
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT:
+        return False
+    try:
+        value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_number(value: object) -> bool:

@@ -16,7 +16,7 @@ from model.rotary import Floats, Rotary
 from model.shape import ModelShape
 
 MOST_PAIRS = 65_536
-LARGEST_SIZE, LARGEST_DEPTH = 2**31 - 1, 10_000
+LARGEST_SIZE, LARGEST_DEPTH = 2**31 - 1, 1_000
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,12 @@ def blueprint_of(capture: Capture) -> Blueprint:
     context = _count(said, "context") or positions
     if context < positions:
         raise ShapeMismatch(f"blueprint: a context of {context} for {positions} positions")
+    depth = _count(said, "depth") or 1 + max(_layers(names), default=0)
+    if depth > LARGEST_DEPTH:
+        raise ShapeMismatch(f"there is an array of layer {depth - 1}; shown are {LARGEST_DEPTH}")
     width = sizes.get("d_model") or heads * (sizes.get("d_head") or 1)
     shape = ModelShape(
-        depth=_count(said, "depth") or 1 + max(_layers(names), default=0),
+        depth=depth,
         model_dim=width,
         num_heads=heads,
         context_length=context,

@@ -107,6 +107,12 @@ class InvalidLearningRate(DecoderError, ValueError):
 
 
 def sentence(words: object) -> str:
-    """An error, or other words, as a sentence: a capital in front and a full stop at the end."""
+    """An error, or other words, as a sentence: a capital in front and a full stop at the end.
+
+    A name in front, such as that of a file or a field, stays as it is.
+    """
     text = str(words).strip()
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+    first = text.split(maxsplit=1)[0].rstrip(",:;.?") if text else ""
+    if first.replace("-", "").replace("’", "").isalpha():
+        text = text[:1].upper() + text[1:]
+    return text + ("" if text.endswith(".") else ".")

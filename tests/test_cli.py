@@ -186,6 +186,9 @@ def test_models_are_listed_with_their_places(capsys: pytest.CaptureFixture[str])
         (["check", "tiny", "--fault", "no-such-fault"], "no-such-fault"),
         (["--size", "10x10", "--snapshot", "x.png"], "10x10"),
         (["--at", "x", "--snapshot", "x.png"], "STEP"),
+        (["a.session.json", "--prompt", "x", "--seed", "3"], "leave out --prompt, --seed"),
+        (["trace", "a.session.json"], "the window opens it"),
+        (["diff", "stories", "a.session.json"], "the window opens it"),
     ],
 )
 def test_bad_input_is_one_clear_line(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
-from decoder_gui.debugger.branches import Branch, History, Shape, Tree
+from decoder_gui.debugger.branch_history import History, Shape
+from decoder_gui.debugger.branches import Branch, Tree
 from decoder_gui.debugger.cursor import Cursor, last
 from decoder_gui.debugger.engine_room import Rearranged, Restarted
 from decoder_gui.debugger.restoring import Restored, tree_of

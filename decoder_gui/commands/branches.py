@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from decoder_gui.change import Change
 from decoder_gui.commands.branch_tree import BranchTree
-from decoder_gui.debugger.branches import Shape, shared_prefix
+from decoder_gui.debugger.branch_history import Shape
+from decoder_gui.debugger.branches import shared_prefix
 from decoder_gui.debugger.editing import (
     again_from,
     continued,

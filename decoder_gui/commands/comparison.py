@@ -242,7 +242,7 @@ class Comparisons(Commands):
     def want_cells(self, name: str, step: int, position: int) -> Differences | None:
         """The difference of an array in a step, or None until it has been worked out."""
         found, held = self.found, self.cells
-        if found is None or self.context.stepping:
+        if found is None or self.context.running:
             return None
         if held is not None and (held.name, held.step) == (name, step):
             rows = held.array.shape[-2]

@@ -10,7 +10,8 @@ import numpy as np
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
-from decoder_gui.debugger.evidence import Evidence, Surprise, free_run, weigh
+from decoder_gui.debugger.evidence import Evidence, Surprise, weigh
+from decoder_gui.debugger.free_run import free_run
 from decoder_gui.debugger.lens import NoReadout, unembedder
 from decoder_gui.worker import Ended
 from model.engine import Array
@@ -71,10 +72,13 @@ class Learning(Commands):
         self.refusal = ""
         self.refusals: dict[str, str] = {}
         self._weighed: _Key | None = None
+        self._text: _Key | None = None
 
     def reset(self, change: Change) -> None:
-        replaced = change & (Change.TRACE | Change.MODEL) and not self._grown()
-        if replaced and self._weighed is not None:
+        if not change & (Change.TRACE | Change.MODEL):
+            return
+        old, self._text = self._text, self._key()
+        if old is not None and not _grown(old, self._text):
             self.free = self.lesson = self._weighed = None
             self.refusal, self.refusals = "", {}
 
@@ -88,7 +92,9 @@ class Learning(Commands):
             return
         if not trace.steps or not trace.complete(len(trace.steps) - 1):
             return
-        known = len(self._weighed[2]) if self._weighed is not None and self._grown() else 1
+        known = (
+            len(self._weighed[2]) if self._weighed is not None and _grown(self._weighed, key) else 1
+        )
         self.evidence = self.evidence if known > 1 else Evidence()
         self.pending = True
         copied, weights = trace.copy(), model.weights
@@ -242,9 +248,7 @@ class Learning(Commands):
             return None
         return context.model.path, context.faults, context.trace.token_ids
 
-    def _grown(self) -> bool:
-        """Whether the text in hand only goes on from the one that was weighed."""
-        old, new = self._weighed, self._key()
-        if old is None or new is None:
-            return False
-        return old[:2] == new[:2] and new[2][: len(old[2])] == old[2]
+
+def _grown(old: _Key, new: _Key | None) -> bool:
+    """Whether a text only goes on from another one of the same model."""
+    return new is not None and old[:2] == new[:2] and new[2][: len(old[2])] == old[2]

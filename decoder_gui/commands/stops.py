@@ -147,7 +147,7 @@ class Stops(Commands):
         A short search ends at once; the worker goes on with a long one.
         """
         context = self.context
-        if context.trace is None or context.cursor is None or self.running or context.stepping:
+        if context.trace is None or context.cursor is None or self.running or context.running:
             return
         from decoder_gui.debugger.run_to import Judge
         from decoder_gui.debugger.scene import Elsewhere
@@ -263,7 +263,7 @@ class Stops(Commands):
             return None if self.halt is None else self.halt.cursor
 
         self._begin()
-        self.context.run_session("Running to a breakpoint", job, where)
+        self.context.run_on_session("Running to a breakpoint", job, where)
 
     def _step(self) -> Step | None:
         """The step in which the last run ended, as it is now."""

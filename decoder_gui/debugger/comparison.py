@@ -121,6 +121,7 @@ class _Run:
         self.tolerance = coarser if tolerance is None else tolerance
         self.grid = np.full((len(self.operations), len(self.parts)), NOT_COMPARED)
         self.first: tuple[int, int, Place] | None = None  # overlap, operation, place
+        self.missing: set[str] = set()  # arrays that are not in both, in some overlap
         self.one_sided: tuple[list[str], list[str]] = ([], [])
 
     def compare(self) -> Comparing:
@@ -180,8 +181,9 @@ class _Run:
 
     def _result(self, index: int, tally: _Tally) -> OperationResult:
         operation, worst = self.operations[index], tally.worst
-        if worst is None and tally.beyond is None:
-            self._note_one_sided(operation)
+        for name in operation.outputs:
+            if name in self.missing:
+                self._note_one_sided(operation, name)
         over = worst is not None and self._is_past(worst)
         return OperationResult(operation, worst, over, tally.compared, tally.both_nan, tally.beyond)
 
@@ -197,6 +199,7 @@ class _Run:
         for name in operation.outputs:
             found = paired_rows(self.left, self.right, part, operation, name)
             if found is None:
+                self.missing.add(name)
                 continue
             left, right, first = found
             apart = measure(left, right)
@@ -237,7 +240,9 @@ class _Run:
         number, index, place = self.first
         if not place.name:
             return Origin(index, place, "the logits agree")
-        traced = trace_back(self.operations, self.grid, (index, number), self.tolerance)
+        traced = trace_back(
+            self.operations, self.grid, (index, number), self.tolerance, self.missing
+        )
         operation, part = self.operations[traced.operation], self.parts[traced.overlap]
         cache = self._cache_of(operation)
         if cache is not None and not traced.unrecorded and self._reads_other_rows(operation, part):
@@ -290,13 +295,12 @@ class _Run:
     def _producer(self, name: str) -> Operation:
         return next(operation for operation in self.operations if name in operation.outputs)
 
-    def _note_one_sided(self, operation: Operation) -> None:
+    def _note_one_sided(self, operation: Operation, name: str) -> None:
         part = self.parts[0]  # what a run records, it records in every step
-        for name in operation.outputs:
-            ours = self.left.get(part.step, operation, name) is not None
-            theirs = self.right.get(part.other_step, operation, name) is not None
-            if ours != theirs:
-                self.one_sided[0 if ours else 1].append(name)
+        ours = self.left.get(part.step, operation, name) is not None
+        theirs = self.right.get(part.other_step, operation, name) is not None
+        if ours != theirs:
+            self.one_sided[0 if ours else 1].append(name)
 
     def _remarks(self, mismatch: TokenMismatch | None) -> Iterator[str]:
         names = (self.left.side.name, self.right.side.name)
@@ -313,10 +317,10 @@ class _Run:
         ):
             if missing:
                 shown = ", ".join(missing[:4]) + (", …" if len(missing) > 4 else "")
-                yield f"{lacks} does not record {shown}, which {has} does"
+                yield f"recorded in {has} and not in {lacks}: {shown}"
         ends = [_positions(side.side.recording) for side in (self.left, self.right)]
         if ends[0] != ends[1]:
-            yield f"{names[0]} has {ends[0]} positions and {names[1]} has {ends[1]}"
+            yield f"positions: {ends[0]} in {names[0]} and {ends[1]} in {names[1]}"
 
 
 def _place(

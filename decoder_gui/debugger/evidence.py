@@ -1,21 +1,19 @@
 """A text as evidence: how probable each of its tokens was, and what the model would have said.
 
-Under teacher forcing the model always reads the text as it is given, however little it expected
-it. A free run reads its own choices instead, so that one departure changes all that follows.
+Under teacher forcing the model always reads the text as it is given, however little it expected it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from decoder_gui.debugger.lens import NoReadout, slices, unembedder
-from model.engine import Array, Engine
-from model.errors import ContextOverflow
-from model.ranking import check_logits, stable_log_softmax
+from model.engine import Array
+from model.ranking import stable_log_softmax
 from model.trace import Trace
 
 
@@ -135,25 +133,3 @@ def surprise(logits: Array, token_id: int, position: int) -> Surprise:
         choice_log_probability=float(logs[choice]),
         entropy=float(-(powers * np.where(powers > 0, logs, 0.0)).sum()),
     )
-
-
-def free_run(engine: Engine, token_ids: Sequence[int], given: int) -> Iterator[int]:
-    """The tokens that the model chooses greedily after the first ``given`` of a text.
-
-    As many as the text has left; yields one id each, from a cache of its own.
-
-    Raises:
-        ContextOverflow: the text is longer than the context.
-        NonFiniteLogits: there is nothing to choose from.
-    """
-    count = len(token_ids)
-    if count > engine.shape.context_length:
-        raise ContextOverflow(count, engine.shape.context_length)
-    cache = engine.new_cache(max(1, count))
-    ids = np.asarray([token_ids[:given]], dtype=np.int64)
-    for _ in range(given, count):
-        logits = engine.forward(ids, cache)[0, -1]
-        check_logits(logits)
-        chosen = int(np.argmax(logits))
-        yield chosen
-        ids = np.asarray([[chosen]], dtype=np.int64)

@@ -7,7 +7,7 @@ cache, shows in those that read what it wrote.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +45,11 @@ class Traced:
 
 
 def trace_back(
-    operations: Sequence[Operation], grid: Doubles, first: tuple[int, int], tolerance: float
+    operations: Sequence[Operation],
+    grid: Doubles,
+    first: tuple[int, int],
+    tolerance: float,
+    missing: Collection[str] = (),
 ) -> Traced:
     """Follow a difference to the operation whose inputs agree.
 
@@ -54,6 +58,7 @@ def trace_back(
         grid: largest relative difference of each operation's results in each overlap,
             (operation, overlap); :data:`NOT_COMPARED` where there is none.
         first: (operation, overlap) of the first difference past the tolerance.
+        missing: results that were not compared although others of their operation were.
     """
     producers = {name: i for i, op in enumerate(operations) for name in op.outputs}
     at, overlap = first
@@ -68,7 +73,7 @@ def trace_back(
         unrecorded = tuple(
             name
             for name in operation.inputs
-            if name not in producers or found[producers[name]] == NOT_COMPARED
+            if name not in producers or name in missing or found[producers[name]] == NOT_COMPARED
         )
         before = max(found, key=lambda index: found[index], default=at)
         size = grid[at, overlap]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from decoder_gui.debugger.branches import Branch, Limb, Tree
+from decoder_gui.debugger.branch_history import Limb
+from decoder_gui.debugger.branches import Branch, Tree
 from decoder_gui.debugger.lines import Entry, Line, Pass
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import Session, peek

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -132,8 +133,11 @@ def to_text(session: SavedSession) -> str:
     )
 
 
-def write(session: SavedSession, path: Path) -> None:
+def write(session: SavedSession, path: Path, *, private: bool = False) -> None:
     """Write a file so that a kill at any moment leaves the old one or the new one whole.
+
+    Args:
+        private: nobody else may read it; otherwise it is as open as any new file, or as before.
 
     Raises:
         SessionFileError: it cannot be written.
@@ -143,16 +147,29 @@ def write(session: SavedSession, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
+            # Half a character, which a pasted text may have, is written as a question mark.
+            with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
+                if not private:
+                    Path(name).chmod(_mode(path))
             Path(name).replace(path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
         raise SessionFileError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _mode(path: Path) -> int:
+    """The permissions of the file that is there, or those of a new one."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return 0o666 & ~mask
 
 
 def _branch(branch: SavedBranch) -> dict[str, object]:

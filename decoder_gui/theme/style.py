@@ -66,9 +66,17 @@ class Style:
 
     def colour(self, role: str, alpha: float = 1.0) -> QColor:
         """The colour of a palette role, e.g. ``colour("muted")``."""
-        colour = QColor(getattr(self.palette, role))
-        colour.setAlphaF(alpha)
-        return colour
+        made = self._colours.get((role, alpha))
+        if made is None:
+            made = QColor(getattr(self.palette, role))
+            made.setAlphaF(alpha)
+            self._colours[role, alpha] = made
+        return QColor(made)
+
+    @cached_property
+    def _colours(self) -> dict[tuple[str, float], QColor]:
+        """Colours made so far, as :attr:`_fonts`."""
+        return {}
 
     def scaled(self, scale: float) -> Style:
         """The same looks at another scale, within what stays usable."""

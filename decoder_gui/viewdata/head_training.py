@@ -18,13 +18,12 @@ from model.head_training import HeadTraining
 LISTED = 24  # tokens of the table: the likeliest before and after, and the target
 
 TOKENS = (
-    Column("token", code=True),
+    Column("token", code=True, stretch=True, tip="◂ is the target"),
     Column("p before", number=True),
     Column("p after", number=True),
-    Column("logit before", number=True),
-    Column("after", number=True),
+    Column("logit", number=True, tip="before any step"),
+    Column("after", number=True, tip="the logit now"),
     Column("error", number=True, tip="gradient of the loss by the logit: probability minus target"),
-    Column("", stretch=True),
 )
 
 
@@ -95,7 +94,7 @@ def _row(
     rises = bool(after[token] > before[token])
     trained = training.steps > 0
     return (
-        Cell(_piece(moment, token), strong=is_target),
+        Cell(f"{_piece(moment, token)}{' ◂' if is_target else ''}", strong=is_target),
         Cell(format_percent(float(before[token]), 2)),
         Cell(
             format_percent(float(after[token]), 2),
@@ -107,7 +106,6 @@ def _row(
             format_value(float(training.logits[token])), tone=Tone.PLAIN if trained else Tone.MUTED
         ),
         Cell(format_value(float(training.errors[token]), 4)),
-        Cell("target" if is_target else "", tone=Tone.MUTED),
     )
 
 

@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from model.errors import InvalidSampling
 
@@ -172,6 +173,7 @@ def stage_settings(vocabulary: int) -> dict[str, Setting]:
     return {setting.field: setting for setting in every}
 
 
+@lru_cache(maxsize=4)  # a moving slider asks for them at every stop
 def sampling_settings(vocabulary: int) -> tuple[Setting, ...]:
     """Temperature, top-k, top-p and min-p for a vocabulary of that size."""
     return (

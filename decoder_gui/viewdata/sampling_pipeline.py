@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 from decoder_gui.debugger.sampling_code import is_on
 from decoder_gui.viewdata.moment import Moment
@@ -84,7 +85,7 @@ class Pipeline:
     """The panel's contents; without columns there is a ``refusal``."""
 
     columns: tuple[StageColumn, ...] = ()
-    rows: tuple[PipelineRow, ...] = ()
+    rows: Sequence[PipelineRow] = ()
     orders: tuple[OrderChoice, ...] = ()
     rule: str = ""
     others: str = ""  # what each of the other orders would keep and drop
@@ -93,6 +94,12 @@ class Pipeline:
     search: str = ""  # what the search box found, in words
     full: float = 1.0  # the probability of a bar across a whole column
     refusal: str = ""
+
+    def place_of(self, token: int) -> int:
+        """The index of a token's row; 0 where it has none."""
+        rows = self.rows
+        listed = rows.token_ids if isinstance(rows, CandidateRows) else ()
+        return listed.index(token) if token in listed else 0
 
 
 def build_pipeline(moment: Moment | None, search: str = "") -> Pipeline:
@@ -104,10 +111,10 @@ def build_pipeline(moment: Moment | None, search: str = "") -> Pipeline:
         words = moment.sampling_refusal or "the logits of this step are not computed yet"
         return Pipeline(refusal=f"{words[:1].upper()}{words[1:]}.")
     found = find_tokens(search, shown, moment.model.tokenizer)
-    rows, orders = _rows(moment, shown, found), order_choices(moment, shown)
+    listed, orders = _listed(moment, shown, found), order_choices(moment, shown)
     return Pipeline(
         columns=_columns(moment, shown),
-        rows=rows,
+        rows=CandidateRows(moment, shown, listed, len(found)),
         orders=orders,
         rule=_rule(moment, shown),
         others=" · ".join(f"{each.title} {each.change}" for each in orders if not each.current),
@@ -116,9 +123,9 @@ def build_pipeline(moment: Moment | None, search: str = "") -> Pipeline:
             f" · entropy {format_value(shown.entropy, 2)} nats · "
             f"{format_value(shown.effective, 1)} effective choices"
         ),
-        outside=_outside(rows, shown),
+        outside=_outside(listed, shown),
         search=_found_words(moment, shown, search, found),
-        full=max(max(cell.probability for cell in row.cells) for row in rows),
+        full=max(float(stage.ranked[0]) for stage in shown.stages),
     )
 
 
@@ -247,7 +254,44 @@ def _tie(shown: Distribution, before: Stage | None, stage: Stage) -> str:
 # ---- rows
 
 
-def _rows(moment: Moment, shown: Distribution, found: Sequence[int]) -> tuple[PipelineRow, ...]:
+class CandidateRows(Sequence[PipelineRow]):
+    """The rows of the candidates listed, each made when it is first asked for.
+
+    A moving slider asks for those in sight, a fraction of them.
+    """
+
+    def __init__(
+        self, moment: Moment, shown: Distribution, token_ids: Sequence[int], found: int
+    ) -> None:
+        self._moment = moment
+        self._shown = shown
+        self._found = found  # how many at the front the search box found
+        self._made: dict[int, PipelineRow] = {}
+        self.token_ids = tuple(token_ids)
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+    @overload
+    def __getitem__(self, at: int) -> PipelineRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[PipelineRow, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> PipelineRow | tuple[PipelineRow, ...]:
+        if isinstance(at, slice):
+            return tuple(self[index] for index in range(*at.indices(len(self))))
+        index = at + len(self) if at < 0 else at
+        made = self._made.get(index)
+        if made is None:
+            token = self.token_ids[index]
+            made = _row(self._moment, self._shown, token, index < self._found)
+            self._made[index] = made
+        return made
+
+
+def _listed(moment: Moment, shown: Distribution, found: Sequence[int]) -> list[int]:
+    """The tokens to list: what the search box found, then the likeliest by raw probability."""
     listed = list(shown.ranking.top(min(ROWS, shown.ranking.vocabulary)).tolist())
     held = set(listed)
     extra = [*shown.stages[-1].ranking.top(min(10, shown.kept_count)).tolist()]
@@ -258,8 +302,7 @@ def _rows(moment: Moment, shown: Distribution, found: Sequence[int]) -> tuple[Pi
             held.add(token)
             listed.append(token)
     listed.sort(key=lambda token: int(shown.ranking.places[token]))
-    listed = [*found, *(token for token in listed if token not in found)]
-    return tuple(_row(moment, shown, token, token in found) for token in listed)
+    return [*found, *(token for token in listed if token not in found)]
 
 
 def _row(moment: Moment, shown: Distribution, token: int, found: bool) -> PipelineRow:
@@ -325,16 +368,17 @@ def _fall(shown: Distribution, before: Stage | None, stage: Stage, at: int) -> s
     return "falls at the temperature: its probability rounds to 0."
 
 
-def _outside(rows: Sequence[PipelineRow], shown: Distribution) -> str:
-    rest = shown.ranking.vocabulary - len(rows)
+def _outside(listed: Sequence[int], shown: Distribution) -> str:
+    rest = shown.ranking.vocabulary - len(listed)
     if not rest:
         return "Every token of the vocabulary is listed."
-    raw = max(0.0, 1.0 - math.fsum(row.cells[0].probability for row in rows))
-    listed = [cell for row in rows for cell in row.cells[len(shown.stages) - 1 :][:1]]
-    kept = sum(cell.inside for cell in listed)
+    raw = max(0.0, 1.0 - math.fsum(shown.ranking.raw[list(listed)].tolist()))
+    last = shown.stages[-1]
+    places = last.ranking.places[list(listed)]
+    inside = places[places < last.kept_count]
     final = 0.0
-    if kept < shown.kept_count:
-        final = max(0.0, 1.0 - math.fsum(cell.probability for cell in listed))
+    if inside.size < shown.kept_count:
+        final = max(0.0, 1.0 - math.fsum(last.ranked[inside].tolist()))
     return (
         f"{plural(rest, 'token')} not listed hold {format_percent(raw)} of the raw mass and "
         f"{format_percent(final)} of the final."

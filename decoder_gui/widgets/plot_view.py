@@ -197,7 +197,9 @@ class PlotView(QWidget):
             self._lines.append(line)
         for line, (angle, value, words, axis) in zip(self._lines, wanted, strict=False):
             line.setAngle(angle)
-            line.label.setPosition(0.9 if angle else 0.02)  # upright: clear of the bottom's points
+            line.label.setPosition(
+                0.7 if angle else 0.02
+            )  # upright: clear of the points at the bottom
             line.setPen(pg.mkPen(self._style.colour("decode"), width=self._style.px(1.4)))
             line.setValue(_place(value, axis))
             line.label.setFormat(words.replace("{", "{{").replace("}", "}}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
+    QFocusEvent,
     QFontMetrics,
     QKeyEvent,
     QMouseEvent,
@@ -37,6 +38,7 @@ class StageCard(QWidget):
         moved(str, int): by the keyboard, so many places on.
         dragged(str, int): it is held at an x coordinate of its parent.
         dropped(str, int): it was let go there.
+        pointed(str): the keyboard has come to it or to something in it.
     """
 
     toggled = Signal(str)
@@ -45,6 +47,7 @@ class StageCard(QWidget):
     moved = Signal(str, int)
     dragged = Signal(str, int)
     dropped = Signal(str, int)
+    pointed = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -197,7 +200,13 @@ class StageCard(QWidget):
             self.dropped.emit(self._column.name, self.x() + round(event.position().x()))
         self.update()
 
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        super().focusInEvent(event)
+        self.pointed.emit(self._column.name)
+
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() is QEvent.Type.FocusIn:
+            self.pointed.emit(self._column.name)
         if event.type() is QEvent.Type.KeyPress and isinstance(event, QKeyEvent):
             return self._moves(event)
         return False

@@ -23,6 +23,7 @@ class StagePipeline(QWidget):
         toggled(str), changed(str, float), refused(str): as of :class:`StageCard`.
         moved(str, int): a stage by so many places, by the keyboard.
         placed(str, int): a stage to a place among those that can be moved, from 0.
+        pointed(str): the keyboard has come to the card of a stage.
     """
 
     toggled = Signal(str)
@@ -30,12 +31,14 @@ class StagePipeline(QWidget):
     refused = Signal(str)
     moved = Signal(str, int)
     placed = Signal(str, int)
+    pointed = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._style = Style()
         self._view = Pipeline()
         self._settings: dict[str, Setting] = {}
+        self._tabbed: list[str] = []
         self._target: int | None = None  # where a dragged card would go, as a column
         self.table = StageTable(self)
         self.cards: dict[str, StageCard] = {}
@@ -88,6 +91,7 @@ class StagePipeline(QWidget):
         card.toggled.connect(self.toggled)
         card.changed.connect(self.changed)
         card.refused.connect(self.refused)
+        card.pointed.connect(self.pointed)
         card.moved.connect(self._on_moved)
         card.dragged.connect(self._on_dragged)
         card.dropped.connect(self._on_dropped)
@@ -96,10 +100,23 @@ class StagePipeline(QWidget):
         edges, gap = self.edges(), self._style.px(4)
         height = self._style.px(HEIGHT)
         names = [column.name for column in self._view.columns]
-        last: QWidget | None = None
         for at, name in enumerate(names):
+            self.cards[name].setGeometry(edges[at], 0, edges[at + 1] - edges[at] - gap, height)
+        if names != self._tabbed:
+            self._tabbed = names
+            self._order_tabs(names)
+        for name, card in self.cards.items():
+            if card.isHidden() is (name in names):
+                card.setVisible(name in names)
+        top = height + self._style.px(6)
+        self.table.setGeometry(QRect(0, top, self.width(), max(0, self.height() - top)))
+        self.table.set_view(self._view, edges)
+
+    def _order_tabs(self, names: list[str]) -> None:
+        """Tab goes through the cards as they stand, and from the last one to the table."""
+        last: QWidget | None = None
+        for name in names:
             card = self.cards[name]
-            card.setGeometry(edges[at], 0, edges[at + 1] - edges[at] - gap, height)
             if last is not None:
                 QWidget.setTabOrder(last, card)
             for child in (card.check, card.slider, card.edit):
@@ -107,12 +124,6 @@ class StagePipeline(QWidget):
                 last = child
         if last is not None:
             QWidget.setTabOrder(last, self.table)
-        for name, card in self.cards.items():
-            if card.isHidden() is (name in names):
-                card.setVisible(name in names)
-        top = height + self._style.px(6)
-        self.table.setGeometry(QRect(0, top, self.width(), max(0, self.height() - top)))
-        self.table.set_view(self._view, edges)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

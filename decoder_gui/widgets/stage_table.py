@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from PySide6.QtCore import QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
+    QColor,
+    QFont,
     QFontMetrics,
     QHelpEvent,
     QKeyEvent,
@@ -32,6 +37,17 @@ _UP_DOWN = frozenset(
 )
 
 
+@dataclass(frozen=True)
+class _Brushes:
+    """Fonts and colours of the cells: looked up once a paint, not once a cell."""
+
+    number: QFont
+    words: QFont
+    text: QColor
+    muted: QColor
+    bar: QColor
+
+
 class StageTable(QAbstractScrollArea):
     """Rows of a :class:`Pipeline`; arrows move the row in hand.
 
@@ -58,7 +74,7 @@ class StageTable(QAbstractScrollArea):
         self.verticalScrollBar().valueChanged.connect(self.viewport().update)
 
     @property
-    def rows(self) -> tuple[PipelineRow, ...]:
+    def rows(self) -> Sequence[PipelineRow]:
         """The rows shown."""
         return self._view.rows
 
@@ -73,9 +89,8 @@ class StageTable(QAbstractScrollArea):
             return
         before = self._token(self._current)
         self._view, self._edges = view, edges
-        tokens = [row.token_id for row in view.rows]
-        found = tokens[0] if view.rows and view.rows[0].found else before
-        self._current = tokens.index(found) if found in tokens else 0
+        found = view.rows[0].token_id if view.rows and view.rows[0].found else before
+        self._current = view.place_of(found)
         self._set_range()
         self._describe()
         self.viewport().update()
@@ -125,6 +140,14 @@ class StageTable(QAbstractScrollArea):
         painter = QPainter(self.viewport())
         painter.fillRect(self.viewport().rect(), self._style.colour("panel"))
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        style = self._style
+        self._brushes = _Brushes(
+            style.font(Face.MONO_SMALL),
+            style.font(Face.SMALL),
+            style.colour("text"),
+            style.colour("muted"),
+            style.colour("accent"),
+        )
         height = self._style.px(ROW)
         above = self.verticalScrollBar().value() // height
         below = above + self.viewport().height() // height + 2
@@ -142,8 +165,8 @@ class StageTable(QAbstractScrollArea):
             painter.drawRoundedRect(QRectF(rect).adjusted(1, 1, -1, -1), px(3), px(3))
         kept = row.cells[-1].inside
         middle = Qt.AlignmentFlag.AlignVCenter
-        painter.setFont(style.font(Face.MONO_SMALL))
-        painter.setPen(style.colour("muted"))
+        painter.setFont(self._brushes.number)
+        painter.setPen(self._brushes.muted)
         rank = QRect(0, rect.top(), px(34), rect.height())
         painter.drawText(rank, middle | Qt.AlignmentFlag.AlignRight, f"{row.rank:,}")
         if row.landing:
@@ -164,24 +187,27 @@ class StageTable(QAbstractScrollArea):
     def _paint_cell(
         self, painter: QPainter, at: int, cell: StageCell, before: StageCell | None, rect: QRect
     ) -> None:
-        style, px = self._style, self._style.px
+        px, brushes = self._style.px, self._brushes
         left = self._edges[at] + px(6)
         bar = QRectF(left, rect.bottom() - px(5), 0, px(4))
         text = QRect(left, rect.top(), self._lane(), rect.height() - px(4))
         right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if cell.inside:
             painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(style.colour("accent"))
             length = max(1.0, self.bar_length(cell.probability))
-            painter.drawRoundedRect(bar.adjusted(0, 0, length, 0), px(1.5), px(1.5))
-            painter.setFont(style.font(Face.MONO_SMALL))
-            painter.setPen(style.colour("text"))
+            if length < px(4):  # too short for its corners to be seen
+                painter.fillRect(bar.adjusted(0, 0, length, 0), brushes.bar)
+            else:
+                painter.setBrush(brushes.bar)
+                painter.drawRoundedRect(bar.adjusted(0, 0, length, 0), px(1.5), px(1.5))
+            painter.setFont(brushes.number)
+            painter.setPen(brushes.text)
             painter.drawText(text, right, cell.text)
         elif cell.fell:
             fallen = before.probability if before is not None else 0.0
-            bar_marks.cut(painter, style, bar.adjusted(0, 0, self.bar_length(fallen), 0))
-            painter.setFont(style.font(Face.SMALL))
-            painter.setPen(style.colour("muted"))
+            bar_marks.cut(painter, self._style, bar.adjusted(0, 0, self.bar_length(fallen), 0))
+            painter.setFont(brushes.words)
+            painter.setPen(brushes.muted)
             painter.drawText(text, right, f"✕ {cell.text}")
 
     # ---- input

@@ -74,12 +74,11 @@ def arrange(
 
     All branches have one scale, so that a step lies under the step that it stands beside.
     """
-    px = style.px
     rows = [[block.phase for block in blocks], *(line.phases for line in lines)]
     widths = [_widths(phases, width, style, end=end and at == 0) for at, phases in enumerate(rows)]
     prefill, decode = min(w[0] for w in widths), min(w[1] for w in widths)
     spans, x = _spans(rows[0], prefill, decode, style)
-    place = Span(x, float(px(END_WIDTH)) if end else 0.0)
+    place = Span(x, float(style.px(END_WIDTH)) if end else 0.0)
     metrics = QFontMetricsF(style.font(Face.TITLE))
     labels = tuple(
         fitting(block.label, span.width - 2 * padding(span.width, style), metrics)
@@ -87,7 +86,7 @@ def arrange(
     )
     small = QFontMetricsF(style.font(Face.SMALL))
     beside = tuple(_line_layout(line, prefill, decode, style, small) for line in lines)
-    total = max([place.right, *(line.right for line in beside)]) + px(MARGIN)
+    total = max([place.right, *(line.right for line in beside)]) + style.px(MARGIN)
     return TimelineLayout(tuple(spans), labels, place, total, beside)
 
 

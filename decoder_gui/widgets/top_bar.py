@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
-from PySide6.QtGui import QDragEnterEvent, QKeyEvent, QResizeEvent
+from PySide6.QtGui import QAction, QDragEnterEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QMenu, QSizePolicy, QWidget
 
 from decoder_gui.theme.icons import Glyph
@@ -92,6 +92,7 @@ class TopBar(QWidget):
         self.projector = IconButton(style, name="Projector mode (P)", text="Projector")
         self.projector.setCheckable(True)
         self._view_menu: QMenu | None = None
+        self._file_actions: Sequence[QAction] = ()
         self._lay_out()
         self._connect()
         self.set_style(style)
@@ -132,6 +133,17 @@ class TopBar(QWidget):
             ("Open by name from a model hub…", self.name_requested),
         ):
             self.model_menu.addAction(words).triggered.connect(signal)
+        self._offer_file_actions()
+
+    def set_file_actions(self, actions: Sequence[QAction]) -> None:
+        """What the menu of models offers besides: to open and save sessions and captures."""
+        self._file_actions = tuple(actions)
+        self._offer_file_actions()
+
+    def _offer_file_actions(self) -> None:
+        if self._file_actions:
+            self.model_menu.addSeparator()
+            self.model_menu.addActions(self._file_actions)
 
     def _name_model(self) -> None:
         """The name on the button, cut where it would crowd out everything else."""

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decoder_gui.debugger.branches import History, Limb, Shape, Tree, shared_prefix
+from decoder_gui.debugger.branch_history import History, Limb, Shape
+from decoder_gui.debugger.branches import Tree, shared_prefix
 from decoder_gui.debugger.choosing import generate
 from decoder_gui.debugger.editing import again_from, continued, patch_of, what_to_prefill
 from decoder_gui.debugger.engine_room import EngineRoom, Rearranged, Redrawn, RoomUpdate

@@ -537,7 +537,26 @@ def test_what_only_one_records_is_said() -> None:
     aligned = replace(partial, recording=_with_tokens(partial, IDS[:4]))
     found = compare(full, aligned)
     assert found.agrees
-    assert found.remarks[0].startswith("one does not record embed, pos_embed")
+    assert found.remarks[0].startswith("recorded in the run and not in one: embed, pos_embed")
+
+
+def test_inputs_that_are_not_recorded_are_not_said_to_agree() -> None:
+    """A projection that was called past its hook: its siblings are recorded, it is not."""
+    session, run = record(family_loaded("llama"), IDS[:4])
+    trace = Trace(run.trace.operations, run.trace.shape)
+    trace.begin(run.trace.steps[0])
+    for index, operation in enumerate(run.trace.operations):
+        held = {name: run.trace.array(0, name) for name in operation.outputs}
+        arrays = {name: array for name, array in held.items() if array is not None}
+        if arrays.pop("blocks.0.attn.q", None) is None and "blocks.0.attn.rot_q" in arrays:
+            arrays["blocks.0.attn.rot_q"] = arrays["blocks.0.attn.rot_q"] + np.float32(1)
+        trace.add(Event(0, index, arrays))
+    sound = side_of(session, run, SAMPLING, "the run")
+    found = compare(sound, replace(sound, name="mine", recording=trace, recall=None))
+    assert found.origin is not None
+    assert found.operations[found.origin.operation].name == "blocks.0.attn.rot_q"
+    assert found.origin.reason == "what it reads, blocks.0.attn.q, is not recorded in both"
+    assert "recorded in the run and not in mine: blocks.0.attn.q" in found.remarks
 
 
 def _with_tokens(side: Side, ids: tuple[int, ...]) -> Trace:

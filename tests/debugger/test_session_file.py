@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,23 @@ def test_writing_replaces_the_old_file_or_leaves_it(tmp_path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     with pytest.raises(SessionFileError, match="cannot be written"):
         write(session(), path / "below a file" / "b.session.json")
+
+
+def test_a_file_is_as_open_as_any_other_unless_it_is_private(tmp_path: Path) -> None:
+    plain, shared, own = (tmp_path / name for name in ("plain", "shared", "own"))
+    plain.write_text("")
+    write(session(), shared)
+    write(session(), own, private=True)
+    assert shared.stat().st_mode == plain.stat().st_mode
+    assert own.stat().st_mode & 0o077 == 0
+    shared.chmod(0o640)
+    write(session(), shared)
+    assert shared.stat().st_mode & 0o777 == 0o640
+
+
+def test_half_a_character_keeps_nothing_from_being_saved(tmp_path: Path) -> None:
+    write(replace(session(), prompt="a\ud800b"), tmp_path / "a")
+    assert read(tmp_path / "a").prompt == "a?b"
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_the_window_offers_opens_and_discards(
     qtbot: QtBot, make_context: Make, tmp_path: Path
 ) -> None:
     one = make_context("stories", "Once upon a time", tokens=4)
-    for name in ("1", "2"):
+    for name in ("1", "2", "3"):
         path = one.sessions.save(tmp_path / FOLDER / name)
         assert path is not None
     two = make_context("tiny", "The cat")
@@ -138,7 +138,17 @@ def test_the_window_offers_opens_and_discards(
     keeping = workspace.keeping
     keeping.keep_in(tmp_path)
     assert keeping.offer_bar.isVisible()
-    assert "stories" in keeping.offer_bar.words.text()
+    assert "3 sessions were not closed. The latest: stories" in keeping.offer_bar.words.text()
+    said: list[str] = []
+    two.notice.connect(said.append)
+    offered = keeping.offered
+    assert offered is not None
+    offered.path.unlink()  # by another window, to which it was offered as well
+    qtbot.mouseClick(keeping.offer_bar.accept, LEFT)
+    assert said == ["Another window has opened or discarded that session."]
+    assert two.model is not None
+    assert two.model.name == "tiny"
+    assert "2 sessions" in keeping.offer_bar.words.text()
     qtbot.mouseClick(keeping.offer_bar.accept, LEFT)
     settle(two)
     assert two.model is not None

@@ -15,10 +15,11 @@ from decoder_gui.context import AppContext
 from decoder_gui.debugger.against import OtherBranch
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.panels.base import NO_MODEL
-from decoder_gui.panels.find.branches import BranchesPanel
+from decoder_gui.panels.compare.branches import BranchesPanel
 from decoder_gui.theme.palette import ThemeName
+from decoder_gui.viewdata.edit_form import EditKind
 from decoder_gui.waiting import wait_until
-from decoder_gui.widgets.edit_dialog import EditDialog, EditKind
+from decoder_gui.widgets.edit_dialog import EditDialog
 from decoder_gui.widgets.text_dialog import TextDialog
 from model.ablation import Patch, ZeroHead, ZeroMlp
 from model.byte_counts import format_bytes

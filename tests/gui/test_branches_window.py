@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.main_window import MainWindow
-from decoder_gui.panels.find.branches import BranchesPanel
+from decoder_gui.panels.compare.branches import BranchesPanel
 from decoder_gui.panels.timeline import TimelinePanel
 from decoder_gui.view import View
 from decoder_gui.waiting import wait_until
@@ -75,7 +75,7 @@ def test_fork_undo_redo_and_going_from_branch_to_branch_by_key(workspace: Worksp
 
 
 def test_the_panel_stands_in_find(workspace: Workspace) -> None:
-    workspace.show_view(View.FIND)
+    workspace.show_view(View.COMPARE)
     panel = workspace.findChild(BranchesPanel)
     assert panel is not None
     assert wait_until(panel.isVisible)

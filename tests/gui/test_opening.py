@@ -16,6 +16,7 @@ from decoder_gui.context import AppContext
 from decoder_gui.dialogs import Answer
 from decoder_gui.main_window import MainWindow
 from decoder_gui.opening import open_and_stand
+from decoder_gui.view import View
 from decoder_gui.viewdata.moment import ModelInfo
 
 TOO_LONG = "The cat sat . The"  # 5 tokens; tiny has 4 positions
@@ -108,3 +109,28 @@ def test_the_question_counts_what_would_be_lost(
     opened("tiny", "--prompt", prompt)
     assert said[0].startswith(f"Cutting the front would lose {lost}:")
     assert f"Cut {lost} at the front" in said
+
+
+def test_a_session_whose_model_is_gone_is_refused_without_a_question(
+    opened: Callable[..., AppContext],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dialogs, "ask_where_model_is", lambda *_: pytest.fail("it asked"))
+    path = opened("tiny").sessions.save(tmp_path / "a")
+    assert path is not None
+    path.write_text(path.read_text().replace('"spec":"tiny"', '"spec":"/nowhere/m.gguf"'))
+    target = tmp_path / "out.png"
+    assert main([str(path), "--snapshot", str(target)]) == 2
+    assert "not where it was: /nowhere/m.gguf" in capsys.readouterr().err
+    assert not target.exists()
+
+
+def test_the_workspace_of_a_session_is_shown_unless_another_is_asked_for(
+    opened: Callable[..., AppContext], tmp_path: Path
+) -> None:
+    context = opened("tiny", "--view", "find")
+    path = context.sessions.save(tmp_path / "a")
+    assert opened(str(path)).sessions.layout()["view"] == View.FIND
+    assert opened(str(path), "--view", "learn").sessions.layout()["view"] == View.LEARN

@@ -57,6 +57,26 @@ def bar(qapp: QApplication, qtbot: QtBot) -> Iterator[TopBar]:
     window.hide()
 
 
+def test_sessions_and_captures_are_in_the_menu_of_models(bar: TopBar) -> None:
+    called: list[str] = []
+    action = QAction("Save the session", bar)
+    action.setShortcut(QKeySequence("Ctrl+S"))
+    action.triggered.connect(lambda: called.append("saved"))
+    bar.set_file_actions([action])
+    bar.set_model("other", "", CHOICES)  # the menu is made anew
+    assert [each for each in bar.model_menu.actions() if each is action] == [action]
+    bar.model_menu.actions()[-1].trigger()
+    assert called == ["saved"]
+
+
+def test_a_long_name_leaves_room_for_everything_else(bar: TopBar) -> None:
+    name = "<b>mine</b>\n" * 60
+    bar.set_model(name, "capture · 3 layers · 4 heads", CHOICES)
+    assert "…" in bar.model.shown_text()
+    assert bar.window().minimumSizeHint().width() < 1280
+    assert name.strip() in bar.model.toolTip()
+
+
 def test_the_model_is_named_and_others_are_offered(bar: TopBar, qtbot: QtBot) -> None:
     assert bar.model.shown_text() == "stories GPT-2 · 4 layers · 4 heads"
     assert bar.model.accessibleName() == "Model: stories, GPT-2 · 4 layers · 4 heads"

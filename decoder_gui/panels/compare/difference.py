@@ -35,6 +35,7 @@ class DifferencePanel(Panel):
     place = Place.RIGHT
     order = 0
     column_width = 560
+    row_height = 360
     wants = (
         Change.COMPARISON | Change.CURSOR | Change.SELECTION | Change.TRACE | Change.STYLE
     ) | Change.MODEL

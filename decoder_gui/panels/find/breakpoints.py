@@ -79,7 +79,8 @@ class BreakpointsPanel(Panel):
     views = (View.FIND,)
     place = Place.RIGHT
     order = 0
-    row_height = 300
+    column_width = 400
+    row_height = 320
     wants = Change.STOPS | Change.BUSY | Change.TRACE | Change.STYLE | Change.MODEL
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:

@@ -32,7 +32,7 @@ class LogitLensPanel(Panel):
     views = (View.FIND,)
     place = Place.CENTRE
     order = 0
-    row_height = 330
+    row_height = 260
     wants = (
         Change.TRACE
         | Change.CURSOR

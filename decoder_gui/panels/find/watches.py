@@ -23,9 +23,9 @@ class WatchesPanel(Panel):
     panel_id = "watches"
     title = "Watches"
     views = (View.FIND,)
-    place = Place.CENTRE
+    place = Place.RIGHT
     order = 1
-    row_height = 170
+    row_height = 360
     wants = (
         Change.TRACE
         | Change.CURSOR

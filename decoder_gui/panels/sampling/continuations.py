@@ -47,6 +47,7 @@ class ContinuationsPanel(Panel):
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
         lab = context.sampler_lab
+        self._shown: tuple[object, object] | None = None
         self.count, self.length = QSpinBox(), QSpinBox()
         for spin, value, most, name in (
             (self.count, lab.count, MOST, "How many continuations"),
@@ -90,8 +91,10 @@ class ContinuationsPanel(Panel):
         lab, moment = self.context.sampler_lab, self.context.moment
         held = lab.continuations
         rows = () if held is None else held.rows
-        table = Table() if moment is None else continuation_table(moment, rows)
-        self.table.set_table(table)
+        if (rows, self.context.model) != self._shown or changes & Change.STYLE:
+            self._shown = (rows, self.context.model)  # a moving slider changes none of them
+            table = Table() if moment is None else continuation_table(moment, rows)
+            self.table.set_table(table)
         timing = None if held is None else held.timing
         words = "" if timing is None else timing_words(timing)
         self.timing.setText(words)

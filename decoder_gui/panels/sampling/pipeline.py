@@ -88,6 +88,7 @@ class PipelinePanel(Panel):
         self.pipeline.refused.connect(self._on_refused)
         self.pipeline.moved.connect(lab.move)
         self.pipeline.placed.connect(lab.place)
+        self.pipeline.pointed.connect(self._say_stage)
         self.pipeline.table.pointed.connect(lambda _: self._say_row())
         self.pipeline.table.entered.connect(self._on_entered)
         self.search.textChanged.connect(lambda _: self.redraw(Change.SAMPLING))
@@ -159,8 +160,12 @@ class PipelinePanel(Panel):
             for widget in (self.row, self.search, *list(self.orders.values())[:1])
         )
         least = style.px(CARDS + LEAST_ROWS * ROW) + others + 4 * self._column.spacing()
-        height = max(style.px(LEAST_WORDS), min(wanted, self.height() - least))
-        if height != self._words.height():
+        height = min(wanted, self.height() - least)
+        # Too low for a line: whoever comes to a stage by keyboard or mouse still reads its words.
+        fits = height >= style.px(LEAST_WORDS)
+        if self._words.isHidden() is fits:
+            self._words.setVisible(fits)
+        if fits and height != self._words.height():
             self._words.setFixedHeight(height)
 
     def _restyle(self) -> None:
@@ -210,6 +215,12 @@ class PipelinePanel(Panel):
     def _say_row(self) -> None:
         table = self.pipeline.table
         _say(self.row, f"{table.rows[table.current].fate}" if table.rows else "")
+
+    def _say_stage(self, name: str) -> None:
+        """The edge of the stage that the keyboard has come to, in place of the row's words."""
+        column = next((each for each in self.view.columns if each.name == name), None)
+        if column is not None:
+            _say(self.row, f"{column.title}: {column.edge} {column.tie}".rstrip())
 
     def _say_found(self) -> None:
         lines = (self._refused or self.view.search, self.view.outside)

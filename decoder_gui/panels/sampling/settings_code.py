@@ -92,6 +92,8 @@ class SettingsCodePanel(Panel):
         if changes & Change.STYLE:
             self.words.setFont(self.context.style.font(Face.SMALL))
             self.text.setMinimumHeight(self.context.style.px(40))
+            for button in self.programs.values():  # no name is cut off, whatever its neighbours
+                button.setMinimumWidth(button.sizeHint().width())
             self._column.setSpacing(self.context.style.px(6))
         code = self._code()
         if self.text.toPlainText() != code.text:

@@ -65,11 +65,10 @@ class BranchesPanel(Panel):
 
     panel_id = "branches"
     title = "Branches"
-    views = (View.FIND,)
+    views = (View.COMPARE,)
     place = Place.RIGHT
     order = 1
-    column_width = 420
-    row_height = 280
+    row_height = 300
     wants = Change.BRANCHES | Change.TRACE | Change.STYLE | Change.MODEL | Change.BUSY
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
