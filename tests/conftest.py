@@ -58,8 +58,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def nothing_is_left_at_home(home: Path) -> Iterator[None]:
     """Whatever a test writes it writes where it was told to."""
+    before = set(home.iterdir())
     yield
-    assert not list(home.iterdir())
+    assert set(home.iterdir()) == before
 
 
 @pytest.fixture

@@ -51,12 +51,14 @@ def make_context(qapp: QApplication) -> Iterator[Callable[..., AppContext]]:
 
     # As in the product: a cycle with Qt objects in it must not be collected by the worker.
     gc.disable()
+    gc.freeze()  # what was there before need not be looked through afterwards
     yield make
     for context in made:
         context.close()
     made.clear()
-    gc.enable()
     gc.collect()
+    gc.unfreeze()
+    gc.enable()
 
 
 @pytest.fixture
