@@ -104,6 +104,7 @@ class Arguments:
     capture: Path | None = None
     shape: str = "stories"
     rounds: int | None = None
+    gguf: Path | None = None
 
 
 class _Version(argparse.Action):
@@ -134,7 +135,9 @@ def parse(argv: Sequence[str]) -> Arguments:
     if command == "models":
         return Arguments(command)
     if command == "bench":
-        return Arguments(command, json=found.json, shape=found.shape, rounds=found.rounds)
+        return Arguments(
+            command, json=found.json, shape=found.shape, rounds=found.rounds, gguf=found.gguf
+        )
     if found.prompt is not None and found.prompt_ids is not None:
         raise BadArguments("--prompt and --prompt-ids say the same thing twice; give one of them")
     for spec in (found.model, getattr(found, "against", "")):
@@ -286,6 +289,9 @@ def _bench_parser() -> argparse.ArgumentParser:
         help="the bundled model, or random weights of the GPT-2 small or SmolLM2-135M shape",
     )
     parser.add_argument("--rounds", type=_count, help="interleaved rounds of each figure")
+    parser.add_argument(
+        "--gguf", type=Path, metavar="FILE", help="also measure how this file is opened"
+    )
     _add_json(parser)
     return parser
 

@@ -107,6 +107,8 @@ def _trace(arguments: Arguments) -> int:
     from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
 
     options = _run_options(arguments)
+    if arguments.capture is not None and not arguments.capture.absolute().parent.is_dir():
+        return _refuse(f"the folder of {arguments.capture} does not exist")
     ready, prompt_ids, sampling = _open(options)
     session = session_for(ready.loaded, capacity=ready.capacity, seed=options.seed)
     if isinstance(session, CapturedSession):
@@ -201,7 +203,7 @@ def _diff(arguments: Arguments) -> int:
 def _bench(arguments: Arguments) -> int:
     from decoder_gui.bench.command import as_lines, measure
 
-    figures = measure(arguments.shape, arguments.rounds)
+    figures = measure(arguments.shape, arguments.rounds, arguments.gguf)
     if arguments.json is None:
         print("\n".join(as_lines(figures)))
     else:

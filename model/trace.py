@@ -49,7 +49,7 @@ class Step:
         return self.first + len(self.token_ids)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Event:
     """One operation of one step, with the arrays that it produced (read-only, batch axis first).
 

@@ -24,6 +24,8 @@ class Block(Mapping[str, Array]):
     Looking one up counts as looking at the block.
     """
 
+    __slots__ = ("__weakref__", "_arrays", "_memory")
+
     def __init__(self, memory: TraceMemory) -> None:
         self._memory = memory
         self._arrays: dict[str, Array] = {}  # replaced, never changed: another thread may read it
@@ -51,6 +53,8 @@ class Recorded(Mapping[str, Array]):
         names: those in the block.
         block: what holds them.
     """
+
+    __slots__ = ("_block", "_kept", "_names")
 
     def __init__(self, kept: Mapping[str, Array], names: tuple[str, ...], block: Block) -> None:
         self._kept, self._names, self._block = kept, names, block
@@ -83,6 +87,8 @@ class FirstRows(Mapping[str, Array]):
         whole: how many there are; an array with another number of them is left out.
         keys: how much is left of the last axis; all of it where None.
     """
+
+    __slots__ = ("_keys", "_rows", "_source", "_whole")
 
     def __init__(
         self, source: Mapping[str, Array], rows: int, whole: int, keys: int | None
@@ -163,12 +169,17 @@ class TraceMemory:
             self._held += size
             self._blocks[id(block)] = (reference, before + size)
             block._arrays = {**block._arrays, **arrays}
-            room = self.budget - self._fixed
-            if whatever:
-                self._make_room(max(room, SPARE), spared=id(block))
-            else:
-                self._make_room(room)
+            self._make_room(self._room(whatever), spared=id(block) if whatever else None)
             return id(block) in self._blocks
+
+    def expect(self, count: int, *, whatever: bool = False) -> None:
+        """Make room for that many bytes before they are computed, so that theirs are used again.
+
+        ``whatever`` says how they will be added.
+        """
+        with self._lock:
+            self._bury()
+            self._make_room(max(0, self._room(whatever) - count))
 
     def touch(self, block: Block) -> None:
         """Count a block as the one looked at last."""
@@ -179,6 +190,9 @@ class TraceMemory:
     def _reference(self, block: Block) -> ref[Block]:
         key = id(block)
         return ref(block, lambda gone: self._dead.append((key, gone)))
+
+    def _room(self, whatever: bool) -> int:
+        return max(self.budget - self._fixed, SPARE if whatever else 0)
 
     def _make_room(self, most: int, spared: int | None = None) -> None:
         """Let go of blocks until that many bytes are held; ``spared`` is the newest one's key."""

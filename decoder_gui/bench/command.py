@@ -12,29 +12,26 @@ import platform
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from decoder_gui.bench.engine import EngineFigures, measure_engine
+from decoder_gui.bench.opening import measure_opening
 from decoder_gui.bench.processes import measured
 from decoder_gui.bench.rounds import Progress, median, median_ratio, percentile
 from decoder_gui.bench.sampler import measure_sampler
-from decoder_gui.debugger.library import open_model
-from model.blueprint import Blueprint
+from decoder_gui.bench.shapes import RANDOM, loaded_of
+from decoder_gui.debugger.freed_memory import keep_freed_memory
 from model.decoder import Decoder
-from model.random_model import (
-    gpt2_small_shape,
-    llama_blueprint,
-    random_decoder,
-    smollm2_shape,
-)
-from model.shape import ModelShape
 
 POSITIONS = 512  # of context in use, where the model has as many
+LONG_SESSIONS = ((1000, 24), (512, 512))  # tokens of the prompt, and decoded
 MOVES = 240  # of the cursor in a round, forward and back
 # Rounds where nothing else is said; a figure that takes longer gets fewer.
-DECODES, PREFILLS, SAMPLERS, STARTS, WINDOWS, LARGE = 21, 5, 7, 7, 3, 2
+DECODES, PREFILLS, SAMPLERS, STARTS, WINDOWS, LARGE, OPENINGS = 21, 5, 7, 7, 3, 2, 3
 # Variables that change the arithmetic's speed; which of them are set is part of a figure.
 _VARIABLES = (
     "OPENBLAS_CORETYPE",
@@ -45,6 +42,11 @@ _VARIABLES = (
 )
 
 _UNITS = {
+    "gguf_open_s": ("opening the file given, until the model can run", "s"),
+    "gguf_weights_share": ("of that, reading and unpacking weights", ""),
+    "gguf_naive_s": ("its weights by the package gguf, tensor by tensor", "s"),
+    "gguf_open_over_naive": ("opening over that", "×"),
+    "gguf_read_mb": ("the file's size", "MB"),
     "products_ms": ("matrix products of one decoded token, nothing else", "ms"),
     "decode_ms": ("one decoded token, everything recorded", "ms"),
     "decode_over_products": ("decode over its products", "×"),
@@ -52,6 +54,8 @@ _UNITS = {
     "prefill_ms": ("a prefill, nothing recorded", "ms"),
     "prefill_over_products": ("prefill over its products", "×"),
     "record_over_products": ("prefill with everything recorded, over its products", "×"),
+    "session_1024_extra_mb": ("peak of a 1,024-token session above weights and cache", "MB"),
+    "replay_block_ms": ("a look into a block that gave way, half of it recomputed", "ms"),
     "sampler_rank_ms": ("validating and sorting the logits, once per token", "ms"),
     "sampler_redraw_ms": ("one slider tick: distribution, candidates, words", "ms"),
     "step_to_paint_ms": ("one move of the cursor until all panels are painted", "ms"),
@@ -77,21 +81,23 @@ _UNITS = {
 }
 
 
-def measure(shape: str, rounds: int | None = None) -> dict[str, Any]:
+def measure(shape: str, rounds: int | None = None, gguf: Path | None = None) -> dict[str, Any]:
     """Measure everything; progress goes to standard error, a line for each part.
 
     Args:
         shape: "stories", the bundled model, or "gpt2-small" or "smollm2", random weights of that
             shape. The window's figures are those of ``stories`` in any case.
         rounds: of every figure; each has its own number where None. At least one is measured.
+        gguf: a file whose opening is measured besides.
 
     Returns:
         What ``--json`` writes: times in milliseconds, ratios, and the circumstances.
 
     Raises:
         BenchFailed: the window or a bare one could not be measured.
-        CheckpointError: the bundled model cannot be opened.
+        CheckpointError: the bundled model or the file cannot be opened.
     """
+    keep_freed_memory()  # as the window does
     began = time.monotonic()
 
     def say(what: str) -> None:
@@ -101,7 +107,10 @@ def measure(shape: str, rounds: int | None = None) -> dict[str, Any]:
         return usual if rounds is None else max(1, rounds)
 
     figures: dict[str, Any] = {"shape": shape}
+    if gguf is not None:
+        figures |= asdict(measure_opening(gguf, count(OPENINGS), say))
     figures |= _engine(shape, count(DECODES), count(PREFILLS), say)
+    figures |= _memory(shape, say)
     figures |= _sampler(count(SAMPLERS), say)
     figures |= _window(count(WINDOWS), say)
     figures |= _large("gpt2-small" if shape == "gpt2-small" else "narrow", count(LARGE), say)
@@ -139,7 +148,9 @@ def as_lines(figures: Mapping[str, Any]) -> list[str]:
 
 
 def _engine(shape: str, decodes: int, prefills: int, say: Progress) -> dict[str, Any]:
-    decoder = _decoder(shape, say)
+    say(f"opening {shape}" if shape not in RANDOM else "drawing random weights")
+    decoder = loaded_of(shape).engine
+    assert isinstance(decoder, Decoder)
     found: EngineFigures = measure_engine(
         decoder,
         positions=min(POSITIONS, decoder.shape.context_length),
@@ -151,17 +162,18 @@ def _engine(shape: str, decodes: int, prefills: int, say: Progress) -> dict[str,
     return {"positions": found.positions} | {name: round(getattr(found, name), 3) for name in names}
 
 
-def _decoder(shape: str, say: Progress) -> Decoder:
-    random: dict[str, ModelShape | Blueprint] = {
-        "gpt2-small": gpt2_small_shape(),
-        "smollm2": llama_blueprint(smollm2_shape()),
-    }
-    if shape in random:
-        say("drawing random weights")
-        return random_decoder(random[shape])
-    engine = open_model(shape).engine
-    assert isinstance(engine, Decoder)
-    return engine
+def _memory(shape: str, say: Progress) -> dict[str, Any]:
+    """Long sessions, where the model has positions for them."""
+    if shape not in RANDOM:
+        return {}
+    extra: dict[str, float] = {}
+    looks: dict[str, float] = {}
+    for prefill, decode in LONG_SESSIONS:
+        say(f"a session of {prefill} tokens and {decode} decoded, and looks into its blocks")
+        found = measured("decoder_gui.bench.memory", shape, str(prefill), str(decode))
+        extra[f"{prefill}+{decode}"] = round(found["extra_mb"], 1)
+        looks = looks or {look: median(times) for look, times in found["looks"].items()}
+    return {"session_1024_extra_mb": extra, "replay_block_ms": looks}
 
 
 def _sampler(rounds: int, say: Progress) -> dict[str, Any]:

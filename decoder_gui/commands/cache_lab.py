@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from decoder_gui.change import Change
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from decoder_gui.context import AppContext
 
 CURVE, PHASES, MACHINE, FULL = "cost curve", "phases", "machine", "full cache"
+DRAWN_EVERY = 0.15  # s
 ROW, LENGTH = "cached row", "length of the cache"
 
 
@@ -62,6 +64,7 @@ class CacheLab(Commands):
         self.divergences: dict[Policy, tuple[Divergence, ...]] = {}
         self.running: frozenset[str] = frozenset()
         self.refusals: dict[str, str] = {}
+        self._told = 0.0
         self.plan: CachePlan | None = None
         self._text: tuple[tuple[int, ...], frozenset[str]] = ((), frozenset())
 
@@ -126,9 +129,9 @@ class CacheLab(Commands):
 
         self._run(MACHINE, "Measuring this computer", measure_machine, heard)
 
-    def stop(self) -> None:
-        """Cancel what is being measured; what is there already stays."""
-        for tag in self.running:
+    def stop(self, *tags: str) -> None:
+        """Cancel what is being measured, or only jobs so named; what is there already stays."""
+        for tag in tags or self.running:
             self.cancel(tag)
 
     # ---- a row
@@ -192,6 +195,7 @@ class CacheLab(Commands):
             match item:
                 case (Policy() as policy, tuple() as found):
                     self.divergences = {**self.divergences, policy: found}
+                    self._tell_now_and_then()
 
         self._run(FULL, "Comparing what a full cache can do", job, heard)
 
@@ -225,6 +229,12 @@ class CacheLab(Commands):
         )
 
     # ---- inside
+
+    def _tell_now_and_then(self) -> None:
+        """Draw what grows position by position, and leave the worker time to grow it."""
+        if monotonic() - self._told > DRAWN_EVERY:
+            self.tell(Change.LAB)
+            self._told = monotonic()
 
     def _run(
         self,

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from decoder_gui.commands.base import Commands
-from decoder_gui.debugger.capture_writing import NotWritable, Writing, write_run
-from decoder_gui.debugger.engine_room import EngineRoom
-from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.capture_writing import Writing, write_run
 from decoder_gui.worker import Ended
 from model.byte_counts import format_bytes
-from model.sampling import SamplingConfig
 
 if TYPE_CHECKING:
     from decoder_gui.context import AppContext
@@ -46,7 +42,7 @@ class Captures(Commands):
 
         self.submit(
             f"Saving a capture of {len(run.trace.steps)} steps",
-            lambda: _written(target, room, run, sampling),
+            lambda: write_run(target, room.session, run, sampling),
             heard=self._hear,
             ended=ended,
         )
@@ -55,10 +51,3 @@ class Captures(Commands):
     def _hear(self, update: object) -> None:
         if isinstance(update, Writing):
             self.progress = update
-
-
-def _written(path: Path, room: EngineRoom, run: Run, sampling: SamplingConfig) -> Iterator[Writing]:
-    try:
-        yield from write_run(path, room.session, run, sampling)
-    except OSError as error:
-        raise NotWritable(f"{path} cannot be written: {error.strerror or error}") from None

@@ -151,6 +151,8 @@ class Sessions(Commands):
                 return False
             session = replace(session, model=replace(session.model, spec=spec))
         context, room = self.context, self.context.room
+        if context.playing:
+            context.toggle_play()  # it would go on from where the session was left
         before = context.sampling, context.prompt
 
         def arrival() -> Cursor | None:

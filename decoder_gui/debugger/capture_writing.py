@@ -33,7 +33,7 @@ class Writing:
 
 
 class NotWritable(DecoderError, RuntimeError):
-    """A run of which not everything can be had any more."""
+    """A run of which not everything can be had any more, or a file with no place to be."""
 
 
 def write_run(
@@ -44,9 +44,16 @@ def write_run(
     Of the arrays only one block is held besides the trace. Must run where the session does.
 
     Raises:
-        NotWritable: a block that was left out cannot be computed again.
-        OSError: the file cannot be written.
+        NotWritable: the file cannot be written, or a block that was left out cannot be computed
+            again.
     """
+    try:
+        yield from _write(path, session, run, sampling)
+    except OSError as error:
+        raise NotWritable(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _write(path: Path, session: Session, run: Run, sampling: SamplingConfig) -> Iterator[Writing]:
     trace = run.trace
     steps = [step for step in trace.steps if trace.complete(step.index)]
     if not steps:
@@ -159,5 +166,7 @@ def _texts(session: Session, run: Run, sampling: SamplingConfig) -> dict[int, st
             continue
         if shown is not None:
             ids |= dict.fromkeys(each.token_id for each in top_candidates(shown, CANDIDATES))
+    if isinstance(session.engine, CapturedEngine):
+        ids |= dict.fromkeys(session.engine.capture.texts)
     texts = {token: recorded_text(session.loaded.tokenizer.piece(token)) for token in ids}
     return {token: text for token, text in texts.items() if text}

@@ -19,6 +19,7 @@ from model.shape import ModelShape
 
 REPEATS = 3  # at least
 ENOUGH = 0.05  # s that short passes are repeated for, the fastest counts
+LONG_ENOUGH = 1.0  # s from which a pass is not repeated at all
 MOST_REPEATS = 25
 LONGEST = 3.0  # s that one pass may take; longer ones are foreseen and left out
 LENGTHS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -67,24 +68,16 @@ def measure(
     """Measure one length after another, in caches of its own.
 
     Between any two passes it yields how far it is, so that it can be left there. A length whose
-    pass would take longer than ``longest`` seconds, judged by the length before, ends the curve.
+    pass would take longer than ``longest`` seconds, judged by those before, ends the curve.
     """
     generator = np.random.default_rng(SEED)
-    before: tuple[int, float] | None = None  # the length before, and the seconds of its pass
+    known: list[tuple[int, float]] = []  # positions and seconds of the passes so far
     for done, length in enumerate(lengths):
-        if before is not None and before[1] * (length + 1) / before[0] > longest:
+        if _foreseen(known, length + 1) > longest:
             return
         ids = generator.integers(0, engine.shape.vocabulary, size=(1, length + 1))
         cache = engine.new_cache(length + 1)
         so_far = Measuring(done, len(lengths))
-        engine.forward(ids[:, :length], cache)
-        cached: list[float] = []
-        while _more(cached, repeats):
-            yield so_far
-            began = perf_counter()
-            engine.forward(ids[:, length:], cache)
-            cached.append(perf_counter() - began)
-            cache.rewind(length)
         anew: list[float] = []
         while _more(anew, repeats):
             yield so_far
@@ -92,15 +85,32 @@ def measure(
             began = perf_counter()
             engine.forward(ids, cache)
             anew.append(perf_counter() - began)
-        before = length + 1, min(anew)
+        cached: list[float] = []
+        while _more(cached, repeats):
+            yield so_far
+            cache.rewind(length)
+            began = perf_counter()
+            engine.forward(ids[:, length:], cache)
+            cached.append(perf_counter() - began)
+        known.append((length + 1, min(anew)))
         yield CostPoint(length, min(cached), min(anew), *counts(engine.shape, length))
 
 
 def _more(times: Sequence[float], repeats: int) -> bool:
     """Whether another pass is worth its time."""
-    if len(times) < repeats:
+    if not times:
         return True
+    if len(times) < repeats:
+        return sum(times) < LONG_ENOUGH
     return sum(times) < ENOUGH and len(times) < MOST_REPEATS and repeats > 1
+
+
+def _foreseen(known: Sequence[tuple[int, float]], positions: int) -> float:
+    """Seconds that a pass will take at least: on in a straight line from the last two."""
+    if len(known) < 2:
+        return known[-1][1] if known else 0.0
+    (before, least), (last, most) = known[-2:]
+    return most + max(0.0, most - least) / (last - before) * (positions - last)
 
 
 def fitted_exponent(x: Sequence[float], y: Sequence[float]) -> float:

@@ -9,6 +9,7 @@ be had without the other. All the rest inside a block gives way when the budget 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 from decoder_gui.debugger.cursor import Cursor
@@ -19,6 +20,8 @@ from model.trace_memory import Block, Recorded, TraceMemory
 
 LONG_PASS = 64
 """Positions of a pass from which on a block takes long enough to be recomputed by halves."""
+
+NOTHING: Mapping[str, Array] = MappingProxyType({})
 
 
 @runtime_checkable
@@ -55,29 +58,36 @@ class PassKeeper:
 
     Attributes:
         fixed: bytes kept for good of this one.
+        block_bytes: bytes inside its largest block.
     """
 
     def __init__(self, memory: TraceMemory, engine: Engine, positions: int, spent: int) -> None:
         self._memory, self._operations, self._spent = memory, engine.operations, spent
         self._kept = names_kept(engine.operations, engine.shape.depth, positions)
         self._block: tuple[int, Block] | None = None
-        self.fixed = 0
+        self._inside = 0  # bytes of the block in hand
+        self.fixed = self.block_bytes = 0
 
     def __call__(self, activations: Activations) -> Mapping[str, Array]:
         """The arrays of one operation, made read-only, as an event holds them."""
         arrays = {name: read_only(array) for name, array in activations.arrays.items()}
-        layer = self._operations[activations.operation].layer
+        operation = self._operations[activations.operation]
         # An array with two names is one array: kept under one of them, it is there under both.
-        stay = {id(array): array.nbytes for name, array in arrays.items() if name in self._kept}
+        stay = {id(array): nbytes(array) for name, array in arrays.items() if name in self._kept}
         self.fixed += sum(stay.values())
         self._memory.fixed = self._spent + self.fixed
         give_way = {name: array for name, array in arrays.items() if id(array) not in stay}
-        if layer is None or not give_way:
+        if operation.layer is None or not give_way:
             return arrays
-        if self._block is None or self._block[0] != layer:
-            self._block = layer, Block(self._memory)
+        if self._block is None or self._block[0] != operation.layer:
+            self._block, self._inside = (operation.layer, Block(self._memory)), 0
+            self._memory.expect(self.block_bytes)
         block = self._block[1]
+        self._inside += sum(array.nbytes for array in give_way.values())
+        self.block_bytes = max(self.block_bytes, self._inside)
         self._memory.add(block, give_way)
+        if not stay:
+            return Recorded(NOTHING, operation.outputs, block)
         kept = {name: array for name, array in arrays.items() if id(array) in stay}
         return Recorded(kept, tuple(give_way), block)
 
@@ -144,6 +154,11 @@ def stream_in_hand(trace: Trace, cursor: Cursor | None, step: int, layer: int) -
     if here.layer != layer or not here.short_name.startswith(("ln2", "mlp.")):
         return None
     return trace.array(step, f"blocks.{layer}.resid_mid")
+
+
+def nbytes(array: Array) -> int:
+    """Bytes that an array takes; one that repeats another's numbers takes none of its own."""
+    return 0 if 0 in array.strides else array.nbytes
 
 
 def read_only(array: Array) -> Array:

@@ -29,6 +29,7 @@ class Pass:
     last: int  # one past its last position
     ran: bool = False
     nbytes: int = 0  # of recorded arrays that are kept for good
+    block_bytes: int = 0  # inside the largest of its blocks, which may give way
     rows: CacheRows | None = None  # keys and values, once they have left the cache
 
     def forget(self) -> None:

@@ -212,7 +212,8 @@ def at_beginning(judge: Judge) -> Halt:
 def at_end(judge: Judge) -> Halt:
     """Forwards, where there is no stop and nothing is to be decoded."""
     which = "No breakpoint further on" if judge.breakpoints else "No breakpoint is on"
-    words = f"{which}: the end of the recording. Running on from here decodes.{judge.remark}"
+    decodes = "" if judge.scene.weights is None else " Running on from here decodes."
+    words = f"{which}: the end of the recording.{decodes}{judge.remark}"
     return Halt(last(judge.scene.trace), words)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from decoder_gui.debugger.freed_memory import keep_freed_memory
+from decoder_gui.debugger.freed_memory import Holes, keep_freed_memory
 from decoder_gui.debugger.keeping import PassKeeper, recomputed, replayed
 from decoder_gui.debugger.lines import Continuation, Entry, Line, Lines, Pass
 from model.ablation import Edit
@@ -25,11 +25,14 @@ from model.trace import Checkpoint, Event, Phase, Step
 from model.trace_memory import TraceMemory
 
 DEFAULT_SEED = 41
-TRACE_BUDGET = 256 * 2**20
+TRACE_BUDGET = 224 * 2**20
 """Bytes of recorded arrays. With those of a pass in the making, of the pictures made of them and of
 the program itself, a session of 1,024 tokens of GPT-2 small stays within 512 MB."""
 PROMPT_LOGITS_BUDGET = 64 * 2**20
 """Bytes of logits worth computing for the prompt's own tokens; they are part of the trace."""
+
+SPARE = 32 * 2**20
+"""Bytes of memory that may lie free after a step: arrays that come and go leave holes."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,7 @@ class Session:
         self.faults = faults
         self.stats = DecodeStats()
         self.memory = TraceMemory(budget)
+        self._holes = Holes(SPARE)
         self._state: Mapping[str, Any] = np.random.PCG64(self.seed).state
 
     @property
@@ -367,11 +371,16 @@ class Session:
         """
         if not self._holds(step):
             return
+        needed = self.lines.active.done[step.index].made_by.block_bytes
+        self.memory.expect(needed, whatever=True)
+        # What a large block leaves fits the next one; small holes would only lie beside it.
+        self._holes.sweep(needed if needed > 2 * SPARE else 0)
         halves = replayed(
             self.memory, self.engine, self.cache, layer, step.first, resid_pre, resid_mid
         )
         for arrays in halves:
             yield BlockReplayed(step.index, layer, arrays)
+        self._holes.sweep()
 
     def recompute(self, step: Step, layer: int, resid_pre: Array, name: str) -> Array | None:
         """One array of a block of a step, which the trace is not to hold; None as above."""
@@ -405,10 +414,11 @@ class Session:
         # settings and the held number, so that a slider can move it without running anything.
         yield Event(step.index, len(self.engine.operations) - 1, {})
         made = Pass(step.last) if made_by is None else made_by
-        made.ran, made.nbytes = True, keeper.fixed
+        made.ran, made.nbytes, made.block_bytes = True, keeper.fixed, keeper.block_bytes
         line.done.append(Entry(step, made))
         del line.planned[:1]  # it was this step, if there was any
         self._count(step)
+        self._holes.sweep()
         yield StepEnded(step.index)
 
     def _count(self, step: Step) -> None:

@@ -52,7 +52,7 @@ def build_head_training(
     before, after = training.first_probabilities, training.probabilities
     ids = _listed(before, after, training.target_id)
     target = _piece(moment, training.target_id)
-    first, now = training.losses[0], training.losses[-1]
+    first, now = (loss + 0.0 for loss in (training.losses[0], training.losses[-1]))  # no -0
     return HeadTrainingView(
         title=f"after {moment.pieces[position].text!r} at position {position}, target {target!r}",
         figures=(

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from decoder_gui.cli import main
 from decoder_gui.debugger.capture_writing import NotWritable, write_run
 from decoder_gui.debugger.captured_session import CapturedSession, session_for
 from decoder_gui.debugger.choosing import generate
 from decoder_gui.debugger.library import open_model
+from decoder_gui.debugger.report import play
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import Session
 from model.capture import (
@@ -355,6 +357,35 @@ def test_writing_a_run_that_is_stopped_leaves_no_file(tmp_path: Path) -> None:
     next(writing)
     writing.close()  # type: ignore[attr-defined]
     assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_named_as_it_was_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = tmp_path / "taken.safetensors"
+    taken.mkdir()
+    for path, words in (
+        (taken, f"{taken} cannot be written"),
+        (tmp_path / "nowhere" / "a.safetensors", f"the folder of {tmp_path / 'nowhere'}"),
+    ):
+        assert main(["trace", "tiny", "--capture", str(path)]) == 2
+        said = capsys.readouterr()
+        assert words in said.err
+        assert ".part" not in said.err
+    assert [each.name for each in tmp_path.iterdir()] == ["taken.safetensors"]
+
+
+def test_a_capture_saved_again_keeps_the_texts_of_tokens_that_were_never_likely(
+    tmp_path: Path,
+) -> None:
+    path, again = tmp_path / "run.safetensors", tmp_path / "again.safetensors"
+    texts = {token: f"t{token}" for token in range(90)}
+    capture_forward(path, [0, 1], {"logits": np.zeros((2, 90), np.float32)}, token_texts=texts)
+    session = session_for(open_model(str(path)))
+    assert isinstance(session, CapturedSession)
+    for _ in write_run(again, session, play(session, SamplingConfig()).run, SamplingConfig()):
+        pass
+    assert read_capture(again).texts == texts
 
 
 LENS = """\

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from decoder_gui.debugger.freed_memory import give_back, keep_freed_memory
+from decoder_gui.debugger import freed_memory
+from decoder_gui.debugger.freed_memory import Holes, give_back, keep_freed_memory
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -72,3 +73,28 @@ def test_the_second_round_takes_no_new_pages_and_all_can_be_given_back() -> None
 def test_it_may_be_asked_for_again_and_anywhere() -> None:
     assert keep_freed_memory() == keep_freed_memory()
     assert give_back() in (True, False)
+
+
+def test_holes_are_given_back_once_they_have_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    free, returned = [0], list[int]()
+
+    def give_back() -> bool:
+        returned.append(free[0])
+        return True
+
+    monkeypatch.setattr(freed_memory, "_free_bytes", lambda: free[0])
+    monkeypatch.setattr(freed_memory, "give_back", give_back)
+    holes = Holes(100)
+    for bytes_free, needed, swept in (
+        (100, 0, False),
+        (150, 0, True),
+        (150, 0, False),  # what has been given back is not given back again
+        (250, 0, False),
+        (260, 20, False),  # it will be used at once
+        (260, 0, True),
+        (50, 0, False),  # most of it is in use again
+        (160, 0, True),
+    ):
+        free[0] = bytes_free
+        assert holes.sweep(needed) == swept, bytes_free
+    assert returned == [150, 260, 160]

@@ -12,7 +12,7 @@ import pytest
 
 from decoder_gui.debugger.choosing import generate
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.keeping import names_kept, stream_in_hand
+from decoder_gui.debugger.keeping import names_kept, nbytes, stream_in_hand
 from decoder_gui.debugger.library import open_model
 from decoder_gui.debugger.report import execute
 from decoder_gui.debugger.run import Run
@@ -229,10 +229,10 @@ def test_a_trace_holds_no_more_than_its_budget(
     blocks_held = set()
     for update in generate(session, ids_of(stories), SamplingConfig(), 8):
         run.apply(update)
-        held = {id(array): array.nbytes for _, _, array in run.trace.held()}
+        held = {id(array): nbytes(array) for _, _, array in run.trace.held()}
         fixed = sum(
             {
-                id(array): array.nbytes
+                id(array): nbytes(array)
                 for step, name, array in run.trace.held()
                 if name in names_kept(run.trace.operations, run.trace.shape.depth, 1)
             }.values()

@@ -226,3 +226,38 @@ def test_every_panel_shows_something_in_projector_mode(window: MainWindow) -> No
         assert number <= 9
     workspace.set_projector(False)
     assert all(dock.isVisible() for dock in workspace.arrangement.docks.values())
+
+
+def test_a_measurement_is_stopped_by_its_own_button(qtbot: QtBot, window: MainWindow) -> None:
+    context, full = context_of(window), panel(window, FullCachePanel)
+    full.capacity.setValue(6)
+    qtbot.mouseClick(full.compare, LEFT)
+    assert full.compare.text() == "Stop"
+    qtbot.mouseClick(full.compare, LEFT)
+    settle(context)
+    assert full.compare.text() == "Compare"
+    assert not context.cache_lab.running
+    assert context.trace is not None
+    found = context.cache_lab.divergences
+    assert len(found.get(Policy.KEEP_FIRST, ())) < len(context.trace.token_ids)
+
+
+def test_nothing_measured_shows_words_and_no_axes(window: MainWindow) -> None:
+    cost, full = panel(window, CostPanel), panel(window, FullCachePanel)
+    assert not cost.plot.isVisible()
+    assert cost.words.isVisible()
+    assert not full.plot.isVisible()
+    assert full.words.isVisible()
+
+
+def test_logits_that_are_no_numbers_are_named_in_the_panel(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    context, full = context_of(window), panel(window, FullCachePanel)
+    context.set_fault("nan-weight", True)
+    settle(context)
+    full.capacity.setValue(6)
+    qtbot.mouseClick(full.compare, LEFT)
+    settle(context)
+    assert "NaN" in full.words.text()
+    assert not full.plot.isVisible()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pytest
 
+from decoder_gui.change import Change
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.rules.places import AtEvent
@@ -191,3 +193,31 @@ def test_faults_and_context_are_those_of_the_file(
     settle(two)
     assert two.faults == {"no-scale"}
     assert two.capacity == one.capacity
+
+
+def test_a_session_that_is_opened_stands_still(make_context: Make, tmp_path: Path) -> None:
+    one = make_context("stories", "Once upon a time", tokens=3)
+    one.seek(Cursor(1, 4))
+    path = one.sessions.save(tmp_path / "a")
+    assert path is not None
+    one.toggle_play()
+    assert one.playing
+    assert one.sessions.open(path)
+    settle(one)
+    assert not one.playing
+    assert one.cursor == Cursor(1, 4)
+
+
+def test_what_was_asked_of_the_model_before_is_heard_after_a_new_one_is_told(
+    make_context: Make,
+) -> None:
+    """Both are reported at once, and a panel that hears of a lens draws it over the new model."""
+    context = make_context("tiny", "The cat")
+    told: list[str] = []
+    context.changed.connect(lambda change: told.append("new") if change & Change.MODEL else None)
+    context.open_model("stories")
+    context.lens.submit("Late", lambda: iter((1,)), heard=lambda _: told.append(context.spec))
+    while not context._link._worker.idle:  # nothing is reported while events are not handled
+        sleep(0.01)
+    settle(context)
+    assert told == ["new", "stories"]

@@ -64,6 +64,28 @@ def test_what_is_kept_for_good_is_part_of_the_budget() -> None:
     assert memory.held == 0
 
 
+def test_room_can_be_made_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = TraceMemory(4000)
+    memory.fixed = 1000
+    blocks = [filled(memory) for _ in range(3)]
+    memory.expect(2000)
+    assert [len(block) for block in blocks] == [0, 0, 1]
+    memory.expect(9000)
+    assert memory.held == 0
+    monkeypatch.setattr(trace_memory, "SPARE", 4000)
+    memory.budget = 0
+    blocks = [filled(memory, whatever=True) for _ in range(3)]
+    memory.expect(2000, whatever=True)
+    assert [len(block) for block in blocks] == [0, 1, 1]
+
+
+def test_what_is_kept_for_good_pushes_out_the_rest_at_once() -> None:
+    memory = TraceMemory(3000)
+    blocks = [filled(memory) for _ in range(3)]
+    memory.fixed = 1500
+    assert [len(block) for block in blocks] == [0, 0, 1]
+
+
 def test_a_block_that_does_not_fit_is_kept_only_where_somebody_waits_for_it() -> None:
     memory = TraceMemory(1500)
     small = filled(memory)

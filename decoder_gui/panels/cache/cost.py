@@ -75,7 +75,7 @@ class CostPanel(Panel):
         column.addWidget(self.words, 1)
         lab = context.cache_lab
         self.measure.clicked.connect(lab.measure_curve)
-        self.stop.clicked.connect(lab.stop)
+        self.stop.clicked.connect(lambda: lab.stop(CURVE))
         self.counts.toggled.connect(lambda _: self.redraw(Change.LAB))
         self.logarithmic.toggled.connect(lambda _: self.redraw(Change.LAB))
 

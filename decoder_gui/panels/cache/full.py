@@ -15,7 +15,7 @@ from decoder_gui.widgets.data_table import DataTable
 from decoder_gui.widgets.plot_view import PlotView
 from decoder_gui.widgets.scrolled_column import ScrolledColumn
 
-LEAST_PLOT = 150  # pixels at scale 1
+LEAST_PLOT = 125  # pixels at scale 1
 
 
 @register
@@ -63,7 +63,7 @@ class FullCachePanel(Panel):
         self._scrolled.column.addWidget(self.table)
         column.addWidget(self._scrolled, 1)
         column.addStretch(0)
-        self.compare.clicked.connect(context.cache_lab.compare_policies)
+        self.compare.clicked.connect(self._on_compare)
 
     def redraw(self, changes: Change) -> None:
         context, moment = self.context, self.context.moment
@@ -95,9 +95,9 @@ class FullCachePanel(Panel):
         self.plot.set_plot(view.plot)
         self.table.set_table(view.table)
         self.table.show_all_rows()
-        self.compare.setEnabled(
-            self.compare.isEnabled() and lab.capacity < len(moment.trace.token_ids)
-        )
+        fits = lab.capacity >= len(moment.trace.token_ids)
+        self.compare.setText("Stop" if running else "Compare")
+        self.compare.setEnabled(running or (ready and not fits))
 
     def _show(self) -> None:
         lab = self.context.cache_lab
@@ -107,6 +107,13 @@ class FullCachePanel(Panel):
         self.keep.setRange(0, max(0, lab.capacity - 2))
         self.keep.setValue(lab.keep_first)
         self._showing = False
+
+    def _on_compare(self) -> None:
+        lab = self.context.cache_lab
+        if FULL in lab.running:
+            lab.stop(FULL)
+        else:
+            lab.compare_policies()
 
     def _on_number(self, _: int) -> None:
         if not self._showing:

@@ -60,7 +60,7 @@ class PhasesPanel(Panel):
             self._scrolled.column.addWidget(each)
         self._scrolled.column.addStretch(1)
         lab = context.cache_lab
-        self.time.clicked.connect(lab.measure_phases)
+        self.time.clicked.connect(self._on_time)
         self.machine.clicked.connect(lab.measure_machine)
 
     def redraw(self, changes: Change) -> None:
@@ -72,7 +72,9 @@ class PhasesPanel(Panel):
             self.plot.setFixedHeight(context.style.px(PLOT))
         lab = context.cache_lab
         ready = context.trace is not None and bool(context.trace.steps) and not context.recorded
-        self.time.setEnabled(ready and PHASES not in lab.running)
+        timing = PHASES in lab.running
+        self.time.setText("Stop" if timing else "Time the text")
+        self.time.setEnabled(ready or timing)
         self.machine.setEnabled(MACHINE not in lab.running)
         view = build_phases(lab.phases, lab.machine)
         measuring = lab.measuring
@@ -95,3 +97,10 @@ class PhasesPanel(Panel):
         self.figures.set_figures(view.figures)
         self.plot.setVisible(bool(view.plot.series))
         self.plot.set_plot(view.plot)
+
+    def _on_time(self) -> None:
+        lab = self.context.cache_lab
+        if PHASES in lab.running:
+            lab.stop(PHASES)
+        else:
+            lab.measure_phases()

@@ -75,12 +75,14 @@ class ContinuationsPanel(Panel):
             row.addWidget(widget)
         row.addWidget(self.go)
         row.addWidget(self.stop)
-        row.addWidget(self.words, 1)
+        row.addStretch(1)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.addLayout(row)
+        self._column.addWidget(self.words)
         self._column.addWidget(self.table, 1)
         self._column.addWidget(self.timing)
+        self._column.addStretch(0)
         self.go.clicked.connect(lab.go_on)
         self.stop.clicked.connect(lab.stop)
         self.table.row_chosen.connect(lab.adopt)
@@ -95,6 +97,8 @@ class ContinuationsPanel(Panel):
             self._shown = (rows, self.context.model)  # a moving slider changes none of them
             table = Table() if moment is None else continuation_table(moment, rows)
             self.table.set_table(table)
+        if self.table.isHidden() is bool(rows):
+            self.table.setVisible(bool(rows))
         timing = None if held is None else held.timing
         words = "" if timing is None else timing_words(timing)
         self.timing.setText(words)
@@ -124,6 +128,7 @@ class ContinuationsPanel(Panel):
             words = _progress(held, lab.length)
             hint = f"after {plural(len(held.prefix), 'token')} · click a row to go on with it"
         self.words.setText(words)
+        self.words.setVisible(bool(words))
         self.set_caption(self.title, hint)
 
     def _restyle(self) -> None:

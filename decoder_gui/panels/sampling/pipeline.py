@@ -95,18 +95,18 @@ class PipelinePanel(Panel):
         self.export.clicked.connect(self._on_export)
 
     def _lay_out(self) -> None:
-        below = QHBoxLayout()
-        below.addWidget(self.search, 2)
-        below.addWidget(self.found, 3)
-        below.addWidget(self.export)
+        above = QHBoxLayout()
+        above.addLayout(self._order_row)
+        above.addStretch(1)
+        above.addWidget(self.search, 2)
+        above.addWidget(self.export)
         self._whole = QWidget()
         column = QVBoxLayout(self._whole)
         column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(self._order_row)
+        column.addLayout(above)
         column.addWidget(self.pipeline, 1)
-        for widget in (self.row, self._words):
+        for widget in (self.row, self._words, self.found):
             column.addWidget(widget)
-        column.addLayout(below)
         self._column = column
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
@@ -155,10 +155,7 @@ class PipelinePanel(Panel):
         """Edges and rules whole where there is room, else scrolled: candidates come first."""
         style, layout = self.context.style, self._words.column
         wanted = layout.totalHeightForWidth(self._words.viewport().width())
-        others = sum(
-            widget.sizeHint().height()
-            for widget in (self.row, self.search, *list(self.orders.values())[:1])
-        )
+        others = sum(widget.sizeHint().height() for widget in (self.row, self.found, self.search))
         least = style.px(CARDS + LEAST_ROWS * ROW) + others + 4 * self._column.spacing()
         height = min(wanted, self.height() - least)
         # Too low for a line: whoever comes to a stage by keyboard or mouse still reads its words.
@@ -210,7 +207,6 @@ class PipelinePanel(Panel):
             self._group.addButton(button)
             self._order_row.addWidget(button)
             self.orders[name] = button
-        self._order_row.addStretch(1)
 
     def _say_row(self) -> None:
         table = self.pipeline.table

@@ -29,7 +29,7 @@ from decoder_gui.widgets.figure_table import FigureTable
 from decoder_gui.widgets.labelled_slider import ValueEdit
 from decoder_gui.widgets.scrolled_column import ScrolledColumn
 from model.errors import InvalidSampling, sentence
-from model.sampling import STAGE_WORDS, STAGES, order_names
+from model.sampling import STAGE_WORDS, STAGES, find_order, order_names
 
 A, B = 0, 1
 
@@ -107,7 +107,8 @@ class TwoSettingsPanel(Panel):
             combo = self.orders[side]
             grid.addWidget(name, len(STAGES) + 1 + side, 0)
             combo.setAccessibleName(f"Order of {'AB'[side]}")
-            combo.addItems(order_names())
+            for order in order_names():
+                combo.addItem(order, order)
             combo.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
             combo.activated.connect(partial(self._on_order, side))
             grid.addWidget(combo, len(STAGES) + 1 + side, 1, 1, 2)
@@ -173,12 +174,13 @@ class TwoSettingsPanel(Panel):
 
     def _show_order(self, side: int, order: str) -> None:
         combo, named = self.orders[side], len(order_names())
-        if combo.currentText() != order:
+        if combo.currentData() != order:
             if combo.count() > named:
                 combo.removeItem(named)
             if order not in order_names():
-                combo.addItem(order)
-            combo.setCurrentText(order)
+                combo.addItem("one's own", order)
+            combo.setCurrentIndex(combo.findData(order))
+            combo.setToolTip(find_order(order).rule)
 
     def _restyle(self) -> None:
         style = self.context.style
@@ -215,7 +217,7 @@ class TwoSettingsPanel(Panel):
         edit.show_value(setting.write(value))
 
     def _on_order(self, side: int, index: int) -> None:
-        order = self.orders[side].itemText(index)
+        order = str(self.orders[side].itemData(index))
         try:
             if side == A:
                 self.context.sampler_lab.set_order(order)
