@@ -282,12 +282,13 @@ class _Cells(QStyledItemDelegate):
         cell, column = model.cell(index), table.columns[index.column()]
         rect: QRect = option.rect
         state: QStyle.StateFlag = option.state
-        chosen = bool(state & QStyle.StateFlag.State_Selected) and self._view.hasFocus()
+        selected = bool(state & QStyle.StateFlag.State_Selected)
+        chosen = selected and self._view.hasFocus()
         marked = index.row() == table.marked
         painter.save()
         if chosen:
             painter.fillRect(rect, style.colour("inverse"))
-        elif marked:
+        elif marked or selected:  # the view itself has painted a selection's ground under it
             painter.fillRect(rect, style.colour("empty"))  # text reads on it in every palette
         if cell.share is not None and not chosen:
             width = round(max(0.0, min(1.0, cell.share)) * rect.width())
