@@ -93,8 +93,10 @@ class DataTable(QTableView):
         here = self.currentIndex().row()
         same_columns = table.columns == self.table.columns
         grown = len(table.rows) != len(self.table.rows)
+        same_rows = table.rows is self.table.rows
         self._model.set_table(table, reset=grown or not same_columns)
-        self._fit()
+        if not (same_rows and same_columns):
+            self._fit()
         if grown or not same_columns:
             if 0 <= here < len(table.rows):
                 self.point_at(here)
