@@ -9,6 +9,7 @@ class Change(Flag):
     """What happened since a panel was last drawn."""
 
     TRACE = auto()  # the trace was replaced, cut or grew
+    GROWTH = auto()  # beside TRACE: it only grew, and only in steps after the one in hand
     CURSOR = auto()
     SELECTION = auto()
     SAMPLING = auto()  # sampling settings, or the held draw

@@ -48,8 +48,8 @@ from decoder_gui.theme.style import Style
 from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
 from decoder_gui.viewdata.moment import ModelInfo, Selection
 from decoder_gui.worker import Ended, Progressed, Report
-from model.capture import Capture
 from model.captured_engine import CapturedEngine
+from model.captured_run import Capture
 from model.checkpoints.captures import sampling_of
 from model.errors import sentence
 from model.trace import Event
@@ -281,6 +281,8 @@ class AppContext(ContextRuns):
                 self._heard |= self._on_ended(report)
 
     def _tell(self, change: Change) -> None:
+        if change & Change.GROWTH:
+            change = change & ~Change.GROWTH if change & Change.TRACE else change | Change.TRACE
         for group in self._groups:
             group.reset(change)
         super()._tell(change)
@@ -324,10 +326,20 @@ class AppContext(ContextRuns):
                 if self.run_state is not None:
                     self.run_state.apply(update)
                     self.cursor = clamped(self.trace, self.cursor)
-                change = Change.TRACE
+                change = self._growth(update)
             case _:
                 raise TypeError(f"the worker sent {update!r}")
         return change
+
+    def _growth(self, update: StepBegan | StepEnded | Event | BlockReplayed) -> Change:
+        """What an update of the trace concerns: the step in hand, or only later ones.
+
+        The beginning of the next step tells the one in hand which token was taken.
+        """
+        if self.cursor is None or isinstance(update, BlockReplayed):
+            return Change.TRACE
+        step = update.step.index - 1 if isinstance(update, StepBegan) else update.step
+        return Change.GROWTH if step > self.cursor.step else Change.TRACE
 
     def _on_opened(self, opened: Opened) -> Change:
         engine = opened.loaded.engine
@@ -373,10 +385,11 @@ class AppContext(ContextRuns):
         if not self._runs:
             self._ahead = Ahead()
         if ended.tag == RUN and self.run_state is not None:
+            change |= Change.TRACE  # panels at the cursor have not heard of all of it
             if ended.cancelled or ended.refusal is not None or ended.crash:
                 self.run_state.drop_unfinished()
                 self.cursor = clamped(self.trace, self.cursor)
-                change |= Change.TRACE | Change.CURSOR
+                change |= Change.CURSOR
             back = self.branches.ended(ended)
             if back is not None:
                 self.run_state = back
@@ -420,4 +433,4 @@ class AppContext(ContextRuns):
 
     def _on_tick(self) -> None:
         if not self._runs:
-            self.move(1)
+            self.stops.play_on()

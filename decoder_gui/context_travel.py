@@ -53,11 +53,15 @@ class ContextTravel(ContextState):
         if target is None and direction > 0:
             self._go_on()
         elif target is not None:
-            here = self.cursor.step
-            if direction > 0 and target.step > here and self._passes_by(here):
-                self._leave(here)
+            if direction > 0 and self.would_leave(target):
+                self._leave(self.cursor.step)
             else:
                 self._place(target)
+
+    def would_leave(self, target: Cursor) -> bool:
+        """Whether a step forward to an event leaves what is recorded: settings have changed."""
+        here = self.cursor
+        return here is not None and target.step > here.step and self._passes_by(here.step)
 
     def go_first(self) -> None:
         if self.trace is not None:

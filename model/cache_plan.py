@@ -17,6 +17,7 @@ from model.shape import ModelShape
 class ValueSize(Enum):
     """Bytes that one cached number takes."""
 
+    FLOAT64 = ("float64", 8.0)
     FLOAT32 = ("float32", 4.0)
     FLOAT16 = ("float16 or bfloat16", 2.0)
     INT8 = ("8 bits", 1.0)

@@ -26,7 +26,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +37,7 @@ KEY = "decoder_capture"
 STORED = {"float64": "F64", "float32": "F32"}  # NumPy's name of a type -> the file's
 
 Array = NDArray[Any]
+Heads = int | None
 Texts = Mapping[int, str] | Sequence[str] | None  # by token id, or of the run's tokens in order
 
 _STREAM = ("batch", "pos", "d_model")
@@ -80,99 +80,9 @@ FIELDS = (
     *("gated", "parallel", "qk_norm", "tied", "qkv_bias", "out_bias", "mlp_bias"),
 )
 """What may be said of the model; sizes that are not said are read off the arrays.
-
 norm is "LayerNorm" or "RMSNorm"; activation "GELU" (the tanh form), "exact GELU", "SiLU" or "ReLU";
 rotary {"dims": 64, "theta": 10000.0}; windows a list; the rest are numbers, true or false.
 """
-
-
-@dataclass(frozen=True)
-class CapturedStep:
-    """One pass: the prefill of a prompt, a chunk of it, or one decoded token.
-
-    Attributes:
-        phase: "prefill" or "decode".
-        first: the first position processed.
-        arrays: canonical name -> array with a leading batch axis of 1; the pos axis has this
-            step's positions, the key axis all positions so far.
-        draw: the uniform number in [0, 1) that chose the token after this step, if it is known.
-        by_hand: somebody chose that token, and not the sampler.
-    """
-
-    phase: str
-    first: int
-    token_ids: tuple[int, ...]
-    arrays: Mapping[str, Array]
-    draw: float | None = None
-    by_hand: bool = False
-
-
-@dataclass(frozen=True)
-class Capture:
-    """A run that was recorded.
-
-    Attributes:
-        blueprint: what was said of the model, by the names of :data:`FIELDS`.
-        texts: the text of some token ids, by id.
-        sampling: the sampler's settings, or None where they were not said.
-        events: names of the operations of a step in their order, where they were said.
-        remarks: one sentence each on what a reader should know, such as a name without a place.
-    """
-
-    steps: tuple[CapturedStep, ...]
-    model: str = ""
-    blueprint: Mapping[str, Any] = field(default_factory=dict)
-    texts: Mapping[int, str] = field(default_factory=dict)
-    sampling: Mapping[str, Any] | None = None
-    events: tuple[str, ...] = ()
-    made_by: str = ""
-    remarks: tuple[str, ...] = ()
-
-    @property
-    def token_ids(self) -> tuple[int, ...]:
-        """The tokens processed, one a position."""
-        return tuple(token for step in self.steps for token in step.token_ids)
-
-    @property
-    def pieces(self) -> tuple[str, ...]:
-        """The text of the tokens processed; empty for one whose text is not known."""
-        return tuple(self.texts.get(token, "") for token in self.token_ids)
-
-    @property
-    def draws(self) -> tuple[float | None, ...]:
-        """The draw of every step, None where it is not known."""
-        return tuple(step.draw for step in self.steps)
-
-
-def read_capture(path: str | Path) -> Capture:
-    """A capture from a file; this one function needs the rest of decoder-gui.
-
-    Raises:
-        CheckpointError: it cannot be used; one sentence that names the file and the field.
-    """
-    from model.capture_file import read
-
-    return read(Path(path))
-
-
-def write_capture(
-    path: str | Path,
-    steps: Iterable[CapturedStep],
-    *,
-    model: str = "",
-    token_texts: Texts = None,
-    **metadata: Any,
-) -> None:
-    """Write steps that are in hand; ``metadata`` is what :class:`CaptureWriter` takes."""
-    with CaptureWriter(path, model=model, token_texts=token_texts, **metadata) as writer:
-        for step in steps:
-            writer.step(
-                step.token_ids,
-                step.arrays,
-                phase=str(step.phase),
-                draw=step.draw,
-                by_hand=step.by_hand,
-            )
 
 
 def capture_forward(
@@ -231,7 +141,8 @@ class CaptureWriter:
         by_hand: bool = False,
     ) -> None:
         """Add a pass over the tokens that follow those so far; one token alone is a decode step."""
-        ids = [int(token) for token in token_ids]
+        given = as_numpy(token_ids if hasattr(token_ids, "__len__") else list(token_ids))
+        ids = [int(token) for token in given.reshape(-1)]  # also [[1, 2, 3]], a batch of one
         first = sum(len(step["token_ids"]) for step in self._steps)
         if not ids or min(ids) < 0:
             raise ValueError(f"step {len(self._steps)} needs at least one token id, none below 0")
@@ -283,7 +194,7 @@ class CaptureWriter:
         about = {"format": FORMAT_VERSION, **self._about, "steps": self._steps}
         about |= {"texts": {str(token): text for token, text in texts.items()}}
         about |= {"upcast": list(self._upcast)}
-        document = json.dumps(about, allow_nan=False, default=lambda number: number.item())
+        document = json.dumps(about, allow_nan=False, default=_plain)
         header = json.dumps({"__metadata__": {KEY: document}} | self._header).encode()
         return header + b" " * (-len(header) % 8)
 
@@ -309,10 +220,7 @@ class CaptureWriter:
 
 
 def canonical(
-    activations: Mapping[str, Any],
-    skipped: dict[str, None],
-    heads: int | None = None,
-    kv_heads: int | None = None,
+    activations: Mapping[str, Any], skipped: dict[str, None], heads: Heads, kv_heads: Heads
 ) -> Iterator[tuple[str, object, Array]]:
     """Canonical name, what was given, and its array with a batch axis.
 
@@ -328,22 +236,31 @@ def canonical(
             name = name.replace("mlp.pre", "mlp.gate")
         name = name.replace("mlp.pre_linear", "mlp.pre")
         axes = axes_of(name)
+        if isinstance(value, tuple | list):
+            raise ValueError(f"{given} is a {type(value).__name__}; give the array in it")
         if axes is not None:
             array = as_numpy(value)
             if axes[1:3] == ("head", "pos") or axes[1] == "kv_head":
                 own = kv_heads or heads if axes[1] == "kv_head" else heads
                 if own and axes[-1] == "d_head" and array.ndim == 3 and len(array) == 1:
-                    array = array.reshape(1, array.shape[1], own, -1).swapaxes(1, 2)
+                    array = _part(given, array, own)
                 elif foreign and axes[-1] == "d_head":
                     array = array.swapaxes(-2, -3)
             yield name, value, array[np.newaxis] if array.ndim == len(axes) - 1 else array
         elif heads and name.endswith(".attn.qkv"):
-            array, shared = as_numpy(value), kv_heads or heads
-            array = array.reshape(1, array.shape[-2], heads + 2 * shared, -1).swapaxes(1, 2)
+            shared = kv_heads or heads
+            array = _part(given, as_numpy(value), heads + 2 * shared)
             for part, cut in zip("qkv", np.split(array, [heads, heads + shared], 1), strict=True):
                 yield name.removesuffix("qkv") + part, cut, cut
         else:
             skipped[given] = None
+
+
+def _part(given: str, array: Array, heads: int) -> Array:
+    """Heads side by side in the last axis as an axis of their own, before the positions."""
+    if array.shape[-1] % heads:
+        raise ValueError(f"{given} has {array.shape[-1]} columns, which {heads} heads cannot share")
+    return array.reshape(1, array.shape[-2], heads, -1).swapaxes(1, 2)
 
 
 def axes_of(name: str) -> tuple[str, ...] | None:
@@ -366,11 +283,16 @@ def axis_problem(name: str, shape: tuple[int, ...], positions: int, keys: int) -
     return ""
 
 
+def _plain(value: Any) -> object:
+    """A number of NumPy or PyTorch as JSON has it."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise ValueError(f"{value!r} cannot be written; numbers, texts, true and false can")
+
+
 def as_numpy(value: Any) -> Array:
     """An array, also from a PyTorch tensor, without importing PyTorch."""
     if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        if "bfloat16" in str(value.dtype):  # which NumPy has not
-            value = value.float()
-        value = value.numpy()
+        value = value.detach().cpu()  # and NumPy has no bfloat16
+        value = (value.float() if "bfloat16" in str(value.dtype) else value).numpy()
     return np.asarray(value)

@@ -23,11 +23,10 @@ from model.capture import (
     FORMAT_VERSION,
     KEY,
     Array,
-    Capture,
-    CapturedStep,
     axes_of,
     axis_problem,
 )
+from model.captured_run import Capture, CapturedStep
 from model.checkpoints.estimate import available_memory
 from model.checkpoints.safetensors_file import (
     DTYPES,
@@ -63,7 +62,7 @@ def looks_like_capture(path: Path) -> bool:
     return KEY in read_metadata(path) or any(axes_of(_parted(name)[1]) for name in tensors)
 
 
-def read(path: Path) -> Capture:
+def read_capture(path: Path) -> Capture:
     """A capture from a file, its arrays in memory and read-only.
 
     Raises:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from model.blueprint import Activation, Blueprint, Norm
-from model.capture import Capture, axes_of
+from model.capture import axes_of
+from model.captured_run import Capture
 from model.errors import ShapeMismatch
 from model.rotary import Floats, Rotary
 from model.shape import ModelShape

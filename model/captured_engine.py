@@ -10,9 +10,9 @@ import numpy as np
 
 from model.ablation import Edit
 from model.blueprint import Blueprint
-from model.capture import Capture, CapturedStep
 from model.captured_blueprint import blueprint_of
 from model.captured_operations import captured_operations, whole_run
+from model.captured_run import Capture, CapturedStep
 from model.engine import Activations, Array, Cache, CacheRows, TokenIds
 from model.errors import ContextOverflow, NoWeights, ShapeMismatch
 from model.operations import Operation

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from model.blueprint import Blueprint
-from model.capture import Capture
+from model.captured_run import Capture
 from model.decoder_operations import decoder_operations
 from model.operations import Kind, Operation
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from model.capture import Capture
+from model.captured_run import Capture
 from model.errors import NoWeights
 from model.tokenizers import Piece, no_token, visible
 

@@ -16,7 +16,7 @@ from decoder_gui.cli import main
 from decoder_gui.debugger.choosing import generate
 from decoder_gui.debugger.library import open_model
 from decoder_gui.debugger.session import Session
-from model.capture import CapturedStep, write_capture
+from model.captured_run import CapturedStep, write_capture
 from model.engine import Array
 from model.faults import fault_names, sampling_under
 from model.sampling import SamplingConfig, distribution, draw

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
@@ -79,7 +80,8 @@ def run_product(when_ready: Callable[[MainWindow, FirstPaint], None]) -> int:
         The exit status of the command line.
     """
     folder = QTemporaryDir()  # Python's own would take as long to import as the window's frame
-    # Neither the looks of last time nor a trace of this run in the user's own settings.
+    # Neither the looks of last time nor a trace of this run in the user's own settings and data.
+    os.environ["XDG_DATA_HOME"] = folder.path()  # where Qt heeds it; unsaved work goes there
     QSettings.setDefaultFormat(QSettings.Format.IniFormat)
     QSettings.setPath(QSettings.Format.IniFormat, QSettings.Scope.UserScope, folder.path())
     application = QApplication(["decoder-gui"])

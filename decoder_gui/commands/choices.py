@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from PySide6.QtCore import QTimer
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
@@ -161,6 +162,9 @@ class Choices(Commands):
                 return None
             if whole or here is None:
                 return last(context.trace)
+            if context.stops.looks_ahead and step + 1 < len(context.trace.steps):
+                QTimer.singleShot(0, context.stops.play_on)
+                return here
             return advance(context.trace, here, context.granularity, 1)
 
         self._by_hand = step if by_hand else None

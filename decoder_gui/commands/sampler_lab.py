@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from decoder_gui.context import AppContext
 
 DRAWS = 1000
+DRAWN_EVERY = 0.1  # s between two drawings of what grows
 ON = {"repetition_penalty": 1.1, "temperature": 0.8, "top_k": 40, "top_p": 0.9, "min_p": 0.05}
 OFF = {"repetition_penalty": 1.0, "temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
 SECOND = SamplingConfig(0.8, 0.95, 40, None, "llama.cpp", 0.05)  # what llama.cpp does by default
@@ -96,6 +98,7 @@ class SamplerLab(Commands):
         # Neither the session's generator nor the Next token panel's: draws of its own.
         self._generator = np.random.default_rng((DEFAULT_SEED, 2))
         self._rounds = 0
+        self._told = 0.0
 
     def reset(self, change: Change) -> None:
         key = self._key()
@@ -300,6 +303,9 @@ class SamplerLab(Commands):
             return
         if isinstance(item, Grown):
             self.continuations = replace(held, rows=item.rows, length=item.length)
+            if held.rows and monotonic() - self._told < DRAWN_EVERY:
+                return  # drawing every token would slow down what is being timed
+            self._told = monotonic()
         elif isinstance(item, Finished):
             self.continuations = replace(held, rows=item.rows, timing=item.timing)
         self.tell(Change.LAB)

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import QTimer
+
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands, Told
 from decoder_gui.debugger.breakpoints import Breakpoints
-from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.cursor import Cursor, advance
 from decoder_gui.worker import Ended
 
 if TYPE_CHECKING:  # the rest is imported by the first run or breakpoint: no start waits for it
     from decoder_gui.debugger.rules import Rule
-    from decoder_gui.debugger.run_to import Halt, Judge
+    from decoder_gui.debugger.run_to import Halt, Judge, Search
     from decoder_gui.debugger.scene import Scene
     from model.trace import Step
 
@@ -41,6 +43,8 @@ class Stops(Commands):
     limit = LIMIT
     _halted_in: Step | None = None  # the step in which the last run ended
     _recorded = 0  # steps that were there when it began
+    _looking = False  # whether playing waits for the search of its last step
+    _remarked = False  # whether it has been said that playing passes what it cannot examine
     _model: str | None = None  # whose events have breakpoints
 
     # ---- the list
@@ -168,6 +172,7 @@ class Stops(Commands):
 
     def reset(self, change: Change) -> None:
         """A breakpoint at one event means nothing in another model, nor an end in another run."""
+        self._remarked = self._remarked and self.context.playing
         if change & Change.TRACE and self.halt is not None and self._step() is not self._halted_in:
             self.halt = None
         if change & Change.MODEL and change & Change.TRACE:
@@ -179,6 +184,59 @@ class Stops(Commands):
                     events = [i.number for i in self.items if isinstance(i.rule, AtEvent)]
                     self.items = self.items.without(*events)
                 self._model, self.halt = name, None
+
+    # ---- playing
+
+    def play_on(self) -> None:
+        """One step of the present granularity, but no further than to a breakpoint on the way.
+
+        A search that takes long goes on in the next turns of the event loop; until it has ended
+        the cursor stays.
+        """
+        context, here = self.context, self.context.cursor
+        if context.trace is None or here is None or context.running or self._looking:
+            return
+        target = advance(context.trace, here, context.granularity, 1)
+        if target is None or not self.items.on or context.would_leave(target):
+            context.move(1)
+            return
+        from decoder_gui.debugger.run_to import Judge, search
+
+        judge = Judge(self._scene(elsewhere=False), self.items.on)
+        self._look(judge, search(judge, here, 1), target)
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether what is decoded while playing is searched before the cursor gets there."""
+        return self.context.playing and bool(self.items.on)
+
+    def _look(self, judge: Judge, searching: Search, target: Cursor) -> None:
+        """Search on towards where playing wants to go, for as long as the window can wait."""
+        context, here, began = self.context, self.context.cursor, perf_counter()
+        halt: Halt | None = None
+        reached = here
+        while reached != target and halt is None and perf_counter() - began < SLICE:
+            try:
+                reached = next(searching)
+            except StopIteration as ended:
+                halt, reached = ended.value, target
+        self._looking = reached != target
+
+        def go_on() -> None:
+            self._looking = False
+            if context.playing and context.cursor == here:  # not paused, nor moved by hand
+                self._look(judge, searching, target)
+
+        if self._looking:
+            QTimer.singleShot(0, go_on)
+        elif halt is not None:
+            context.stop_playing()
+            self._arrive(halt)
+        else:
+            context.seek(target)
+            if judge.unexamined and not self._remarked:
+                self._remarked = True
+                context.notice.emit(judge.remark.strip())
 
     # ---- inside
 
@@ -194,7 +252,7 @@ class Stops(Commands):
         else:
             self.add(rule)
 
-    def _scene(self) -> Scene:
+    def _scene(self, *, elsewhere: bool = True) -> Scene:
         from decoder_gui.debugger.scene import Scene
 
         context = self.context
@@ -207,7 +265,7 @@ class Stops(Commands):
             capacity=context.capacity,
             weights=context.model.weights,
             name=lambda token: tokenizer.piece(token).text,
-            elsewhere=True,
+            elsewhere=elsewhere,
         )
 
     def _slice(self, judge: Judge, start: Cursor, direction: int) -> tuple[Halt | None, Cursor]:

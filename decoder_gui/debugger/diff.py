@@ -12,9 +12,10 @@ from decoder_gui.debugger.recording import SIZES, Choose, Side, nothing_chosen, 
 from decoder_gui.debugger.report import execute
 from decoder_gui.debugger.second_run import finish, full_pass, recorded, repeated, side_of
 from decoder_gui.debugger.session import Session
-from model.capture import Capture, axes_of, read_capture
-from model.capture_file import looks_like_capture
+from model.capture import axes_of
+from model.capture_file import looks_like_capture, read_capture
 from model.captured_engine import CapturedEngine
+from model.captured_run import Capture
 from model.captured_tokenizer import CapturedTokenizer
 from model.checkpoints import LoadedModel
 from model.errors import CheckpointError, DecoderError, InvalidSampling, NonFiniteLogits

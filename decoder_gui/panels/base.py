@@ -46,6 +46,8 @@ class Panel(QWidget):
         column_width, row_height: how much room it would like, in pixels at scale 1; 0 leaves it to
             the place.
         wants: the changes that make a redraw necessary.
+        at_cursor: whether it shows nothing of later steps than the one in hand: it need not be
+            redrawn while the run grows there.
 
     Signals:
         caption_changed(str, str): title and hint for the dock's title bar.
@@ -59,6 +61,7 @@ class Panel(QWidget):
     column_width: int = 0
     row_height: int = 0
     wants: Change = Change.ALL
+    at_cursor: bool = False
 
     caption_changed = Signal(str, str)
 
@@ -88,6 +91,8 @@ class Panel(QWidget):
         self._flush()
 
     def _on_changed(self, change: Change) -> None:
+        if self.at_cursor and change & Change.GROWTH:
+            change &= ~Change.TRACE
         if change & self.wants:
             self._stale |= change & self.wants
             if self.isVisible():

@@ -26,6 +26,7 @@ class ForwardPassPanel(Panel):
     title = "Forward pass"
     views = (View.STEP, View.FIND)
     place = Place.LEFT
+    at_cursor = True
     wants = Change.TRACE | Change.CURSOR | Change.STYLE | Change.MODEL | Change.STOPS
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:

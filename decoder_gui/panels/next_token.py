@@ -34,6 +34,7 @@ class NextTokenPanel(Panel):
     title = "Next token"
     place = Place.RIGHT
     order = 0
+    at_cursor = True
     wants = (
         Change.TRACE
         | Change.CURSOR

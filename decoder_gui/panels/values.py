@@ -39,6 +39,7 @@ class ValuesPanel(Panel):
     title = "Values"
     views = (View.STEP, View.FIND)
     place = Place.BELOW
+    at_cursor = True
     wants = (
         Change.TRACE
         | Change.CURSOR

@@ -47,7 +47,9 @@ def build_cache_plan(plan: CachePlan, memory: float, *, besides: float = 0.0) ->
             Figure(
                 "Sequences that fit",
                 format_count(fit),
-                f"of {format_count(plan.context)} positions in {format_bytes(round(rest))}",
+                f"of {format_count(plan.context)} positions in {format_bytes(round(rest))}"
+                if rest
+                else "the weights alone fill the memory",
             ),
             Figure(
                 "Longest context",
@@ -67,8 +69,9 @@ def _choices(plan: CachePlan) -> list[int]:
 
 
 def _middle(heads: int) -> int:
-    """A number of key-value heads that divides the heads, nearest below a quarter of them."""
-    return max((n for n in range(1, heads // 4 + 1) if heads % n == 0), default=1)
+    """A number of key-value heads between one and all that divides the heads, about a quarter."""
+    between = (n for n in range(2, heads) if heads % n == 0)
+    return min(between, key=lambda n: (abs(n - heads / 4), n), default=1)
 
 
 def _variants(plan: CachePlan, memory: float, besides: float) -> tuple[tuple[Cell, ...], ...]:

@@ -15,6 +15,7 @@ from decoder_gui.viewdata.tables import Cell, Column, Table, Tone
 from model.engine import Array
 from model.head_training import HeadTraining
 
+MOST_TICKS = 6  # whole steps named under the plot
 LISTED = 24  # tokens of the table: the likeliest before and after, and the target
 
 TOKENS = (
@@ -112,9 +113,11 @@ def _row(
 def _plot(training: HeadTraining) -> Plot:
     y = np.asarray(training.losses, dtype=np.float64)
     x = np.arange(len(y), dtype=np.float64)
+    last = max(5, training.steps)
+    ticks = tuple((float(at), str(at)) for at in range(0, last + 1, -(-last // MOST_TICKS)))
     return Plot(
-        Axis("steps", range=(0.0, max(5.0, x[-1]))),
-        Axis("loss, nats", range=(0.0, max(0.1, 1.1 * float(y.max())))),
+        Axis("steps", range=(0.0, float(last)), ticks=ticks),
+        Axis("loss, nats", range=(0.0, max(1e-6, 1.1 * float(y.max())))),
         (Series("", x, y, mark=Mark.LINE_AND_POINTS),),
         description=f"Loss {y[0]:.6f} nats before, {y[-1]:.6f} after {training.steps} steps.",
     )

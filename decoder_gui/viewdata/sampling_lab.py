@@ -368,7 +368,8 @@ def timing_words(timing: Timing) -> str:
     each = f"{format_value(timing.batch_token)} ms per token"
     if timing.batch == 1:
         return f"1 token per weight read: this model runs one sequence at a time. {each}."
-    passes = f"{plural(timing.passes, 'pass', 'passes')} of {format_value(timing.batch_pass)} ms"
+    fastest = f"the fastest {format_value(timing.batch_pass)} ms"
+    passes = f"{plural(timing.passes, 'pass', 'passes')}, {fastest}"
     return (
         f"{format_value(timing.tokens_per_weight_read, 0)} tokens per weight read · {passes} · "
         f"{each}, one row alone {format_value(timing.single_pass)} ms · "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from model.capture import Capture
-from model.capture_file import looks_like_capture, read
+from model.capture_file import looks_like_capture, read_capture
 from model.captured_engine import CapturedEngine
+from model.captured_run import Capture
 from model.captured_tokenizer import CapturedTokenizer
 from model.checkpoints.estimate import Reading
 from model.checkpoints.loading import Format, LoadedModel, Opening, register_format
@@ -31,7 +31,7 @@ def open_capture(place: Path) -> Opening:
         CheckpointError: it cannot be used; the sentence names the file and the field.
     """
     yield Reading(place.name, 0, 1)
-    capture = read(place)
+    capture = read_capture(place)
     try:
         engine = CapturedEngine(capture)
         settings = sampling_of(capture)

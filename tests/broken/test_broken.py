@@ -15,7 +15,8 @@ from decoder_gui.debugger.diff import captured
 from decoder_gui.debugger.findings import Comparison
 from decoder_gui.debugger.report import checks_of, play
 from decoder_gui.viewdata.display_check import NAME
-from model.capture import Capture, read_capture
+from model.capture_file import read_capture
+from model.captured_run import Capture
 from model.checkpoints import open_checkpoint
 from model.checks import CheckResult, all_checks
 from model.sampling import SamplingConfig

@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from decoder_gui.cli import main
-from model.capture import KEY, Array, capture_forward, read_capture, write_capture
+from model.capture import KEY, Array, capture_forward
+from model.capture_file import read_capture
+from model.captured_run import write_capture
 from model.errors import CheckpointError
 from tests.captures.test_capture import decoded_steps
 

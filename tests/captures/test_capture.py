@@ -18,15 +18,9 @@ from decoder_gui.debugger.library import open_model
 from decoder_gui.debugger.report import play
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import Session
-from model.capture import (
-    AXES,
-    KEY,
-    CapturedStep,
-    CaptureWriter,
-    capture_forward,
-    read_capture,
-    write_capture,
-)
+from model.capture import AXES, KEY, CaptureWriter, capture_forward
+from model.capture_file import read_capture
+from model.captured_run import CapturedStep, write_capture
 from model.checkpoints import open_checkpoint
 from model.checkpoints.captures import sampling_of
 from model.engine import Array
@@ -386,6 +380,31 @@ def test_a_capture_saved_again_keeps_the_texts_of_tokens_that_were_never_likely(
     for _ in write_run(again, session, play(session, SamplingConfig()).run, SamplingConfig()):
         pass
     assert read_capture(again).texts == texts
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said", "words"),
+    [
+        ({"ln_final": (np.zeros((2, 4)), None)}, {}, "ln_final is a tuple; give the array in it"),
+        ({"blocks.0.attn.q": np.zeros((1, 2, 32))}, {"num_heads": 5}, "which 5 heads cannot share"),
+        ({"blocks.0.attn.qkv": np.zeros((2, 50))}, {"num_heads": 4}, "which 12 heads cannot share"),
+        ({}, {"norm": object}, "cannot be written"),
+    ],
+)
+def test_what_a_hook_got_wrong_is_named(
+    tmp_path: Path, arrays: dict[str, Any], said: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        capture_forward(tmp_path / "run.safetensors", [0, 1], arrays, **said)
+    assert not list(tmp_path.iterdir())
+
+
+def test_ids_with_a_batch_axis_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    capture_forward(path, np.array([[3, 1]]), {"ln_final": np.zeros((1, 2, 4), np.float32)})
+    assert read_capture(path).token_ids == (3, 1)
+    capture_forward(path, iter((3, 1)), {"ln_final": np.zeros((1, 2, 4), np.float32)})
+    assert read_capture(path).token_ids == (3, 1)
 
 
 LENS = """\

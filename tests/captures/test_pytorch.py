@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model.capture import capture_forward, read_capture
+from model.capture import capture_forward
+from model.capture_file import read_capture
 from model.captured_engine import CapturedEngine
 from model.checkpoints import open_checkpoint
 from model.checks.captured import Recorded, check_capture

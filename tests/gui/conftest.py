@@ -25,9 +25,16 @@ def no_thread_is_left(qapp: QApplication) -> Iterator[None]:
     assert not left, f"threads left running: {left}"
 
 
+@pytest.fixture(autouse=True)
+def checks_where_asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks after a run take most of the time of a test and matter to few: see the marker."""
+    if request.node.get_closest_marker("checked") is None:
+        monkeypatch.setattr("decoder_gui.context.CHECKS_UP_TO", 0)
+
+
 @pytest.fixture
 def make_context(qapp: QApplication) -> Iterator[Callable[..., AppContext]]:
-    """A function that opens a model and runs a prompt, and waits for both and the checks."""
+    """A function that opens a model and runs a prompt, and waits for both (and for checks)."""
     made: list[AppContext] = []
 
     def make(model: str, prompt: str, tokens: int = 0, **sampling: object) -> AppContext:
@@ -44,12 +51,14 @@ def make_context(qapp: QApplication) -> Iterator[Callable[..., AppContext]]:
 
     # As in the product: a cycle with Qt objects in it must not be collected by the worker.
     gc.disable()
+    gc.freeze()  # what was there before need not be looked through afterwards
     yield make
     for context in made:
         context.close()
     made.clear()
-    gc.enable()
     gc.collect()
+    gc.unfreeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -446,6 +446,7 @@ def test_keys_zoom_too(panel: AttentionPanel) -> None:
 # ---- causality and faults
 
 
+@pytest.mark.checked
 def test_a_sound_run_says_so_twice(panel: AttentionPanel) -> None:
     assert panel.column.causal.text() == "✓ no weight above the diagonal"
     assert panel.column.behaviour.text() == "✓ replacing a later token moves no earlier logit"
@@ -453,6 +454,7 @@ def test_a_sound_run_says_so_twice(panel: AttentionPanel) -> None:
     assert panel.column.leaks.isHidden()
 
 
+@pytest.mark.checked
 def test_breaking_the_mask_shows_and_names_every_leak(panel: AttentionPanel) -> None:
     go(panel, 0, "sample")
     QTest.mouseClick(panel.column.break_button, LEFT)

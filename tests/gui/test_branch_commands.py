@@ -174,6 +174,7 @@ def test_drawing_anew_at_an_earlier_step_keeps_what_follows(context: AppContext)
     assert old.steps[2].uniform == uniform
 
 
+@pytest.mark.checked
 def test_another_text_shares_what_it_begins_with(context: AppContext) -> None:
     old = trace_of(context)
     context.branches.edit_prompt("Once upon a time there was a big dog")
@@ -201,6 +202,7 @@ def test_another_text_shares_what_it_begins_with(context: AppContext) -> None:
     assert heard == ["The text is the same: there is nothing to branch for."]
 
 
+@pytest.mark.checked
 def test_an_ablated_head_is_zero_and_the_checks_are_of_the_edited_engine(
     context: AppContext,
 ) -> None:

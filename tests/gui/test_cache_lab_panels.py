@@ -21,7 +21,7 @@ from decoder_gui.panels.cache.full import FullCachePanel
 from decoder_gui.panels.cache.phases import PhasesPanel
 from decoder_gui.view import View
 from decoder_gui.viewdata.numbers import format_bytes
-from model.cache_plan import KNOWN
+from model.cache_plan import KNOWN, ValueSize
 from model.costs import flops_cached, flops_recomputed
 from tests.gui.conftest import settle
 
@@ -101,6 +101,7 @@ def test_the_calculator_begins_with_the_model_in_hand(window: MainWindow) -> Non
     assert calculator.fields["head_dim"].value() == shape.head_dim
     assert calculator.fields["context"].value() == context.capacity
     values = {figure.label: figure.value for figure in calculator.figures.figures}
+    assert calculator.kind.currentText() == ValueSize.FLOAT32.words
     per_token = 2 * shape.depth * shape.kv_heads * shape.head_dim * 4
     assert values["Per token"] == format_bytes(per_token)
 
@@ -108,8 +109,9 @@ def test_the_calculator_begins_with_the_model_in_hand(window: MainWindow) -> Non
 def test_a_known_model_fills_the_calculator_and_names_its_source(window: MainWindow) -> None:
     calculator = panel(window, CalculatorPanel)
     known = KNOWN["Llama 2 7B"]
-    calculator.kind.setCurrentIndex(1)
-    calculator.kind.activated.emit(1)
+    half = calculator.kind.findText(ValueSize.FLOAT16.words)
+    calculator.kind.setCurrentIndex(half)
+    calculator.kind.activated.emit(half)
     calculator.preset.setCurrentText(known.name)
     calculator.preset.activated.emit(calculator.preset.currentIndex())
     values = {figure.label: figure.value for figure in calculator.figures.figures}
@@ -122,6 +124,17 @@ def test_a_known_model_fills_the_calculator_and_names_its_source(window: MainWin
     calculator.fields["context"].setValue(1024)
     values = {figure.label: figure.value for figure in calculator.figures.figures}
     assert values["Per sequence"] == format_bytes(2**29)
+
+
+def test_three_ways_of_sharing_stand_beside_each_other(window: MainWindow) -> None:
+    calculator = panel(window, CalculatorPanel)
+    rows = range(len(calculator.table.table.rows))
+    assert [calculator.table.shown(row, 1) for row in rows] == ["4", "2", "1"]
+    names = [calculator.table.shown(row, 0) for row in rows]
+    assert names == ["multi-head", "grouped-query", "multi-query"]
+    calculator.weights.setValue(25.0)
+    notes = {figure.label: figure.note for figure in calculator.figures.figures}
+    assert "weights alone" in notes["Sequences that fit"]
 
 
 def test_heads_that_cannot_be_shared_are_refused_and_the_field_goes_back(

@@ -35,6 +35,7 @@ def opened(context: AppContext, path: Path) -> AppContext:
     return context
 
 
+@pytest.mark.checked
 def test_a_run_is_saved_and_opened_with_the_same_numbers(
     stories_context: AppContext, make_context: Callable[..., AppContext], tmp_path: Path
 ) -> None:

@@ -18,6 +18,9 @@ from model.errors import InvalidSampling
 from tests.gui.conftest import STORY, settle
 from tests.model.gguf_files import write_small
 
+# Commands and the checks between them share one worker, as in the window.
+pytestmark = pytest.mark.checked
+
 
 def position(context: AppContext) -> Cursor:
     assert context.cursor is not None

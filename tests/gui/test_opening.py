@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 from pytestqt.qtbot import QtBot
 
-from decoder_gui import dialogs
+from decoder_gui import dialogs, session_dialogs
 from decoder_gui.arguments import parse
 from decoder_gui.cli import main
 from decoder_gui.context import AppContext
@@ -117,7 +117,7 @@ def test_a_session_whose_model_is_gone_is_refused_without_a_question(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dialogs, "ask_where_model_is", lambda *_: pytest.fail("it asked"))
+    monkeypatch.setattr(session_dialogs, "ask_where_model_is", lambda *_: pytest.fail("it asked"))
     path = opened("tiny").sessions.save(tmp_path / "a")
     assert path is not None
     path.write_text(path.read_text().replace('"spec":"tiny"', '"spec":"/nowhere/m.gguf"'))

@@ -534,7 +534,7 @@ def test_continuations_grow_and_one_is_adopted(
         assert panel.table.shown(at, 2) == f"{'∎ ' if row.ended else ''}{len(row.token_ids)}"
         assert panel.table.shown(at, 3) == f"{row.total:.2f}"
         assert panel.table.shown(at, 4) == f"{row.per_token:.3f}"
-    assert panel.timing.text().startswith("5 tokens per weight read · 2 passes of ")
+    assert panel.timing.text().startswith("5 tokens per weight read · 2 passes, the fastest ")
     assert context.trace.token_ids == before
     panel.table.point_at(3)
     QTest.keyClick(panel.table, Qt.Key.Key_Return)

@@ -96,6 +96,7 @@ def test_arrows_go_from_token_to_token_while_it_has_the_focus(panel: TokenStripP
     assert context.cursor.step == len(trace.steps) - 1
 
 
+@pytest.mark.checked
 def test_chips_follow_the_checks_and_tell_clicks(panel: TokenStripPanel, qtbot: QtBot) -> None:
     context = panel.context
     context.seek(Cursor(0, 0))

@@ -32,7 +32,11 @@ ROW = Spot("blocks.2.resid_post")
 
 
 @pytest.fixture
-def panel(stories_context: AppContext, qtbot: QtBot) -> WatchesPanel:
+def panel(
+    stories_context: AppContext, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> WatchesPanel:
+    # Every reading at once, however busy the machine is.
+    monkeypatch.setattr("decoder_gui.panels.find.watches.AT_ONCE", 600.0)
     made = WatchesPanel(stories_context)
     qtbot.addWidget(made)
     made.resize(600, 400)

@@ -258,6 +258,7 @@ def test_a_prompt_is_typed_and_run(qtbot: QtBot, window: MainWindow) -> None:
     assert len(context.trace.steps) == 1
 
 
+@pytest.mark.checked
 def test_a_fault_is_announced_over_everything(window: MainWindow) -> None:
     assert window.workspace is not None
     context, banner = context_of(window), window.workspace.fault_banner

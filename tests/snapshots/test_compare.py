@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,11 +87,11 @@ def test_a_cell_of_another_colour_is_noticed(
     before = pixels(picture(shown(here), ground))
     compose = attention._compose
 
-    def recoloured(*arguments: object) -> object:
-        rows, weights, codes, not_kept = compose(*arguments)  # type: ignore[arg-type]
-        other = codes.copy()
+    def recoloured(*arguments: Any) -> Any:
+        matrix = compose(*arguments)
+        other = matrix.codes.copy()
         other[5, 2] = 1 if other[5, 2] > 128 else 255
-        return rows, weights, other, not_kept
+        return replace(matrix, codes=other)
 
     monkeypatch.setattr(attention, "_compose", recoloured)
     dock = shown(here)

@@ -22,12 +22,14 @@ from decoder_gui.viewdata.cache_plan import build_cache_plan
 from decoder_gui.widgets.data_table import DataTable
 from decoder_gui.widgets.figure_table import FigureTable
 from decoder_gui.widgets.scrolled_column import ScrolledColumn
+from decoder_gui.widgets.side_by_side import SideBySide
 from model.cache_plan import KNOWN, CachePlan, ValueSize
 from model.errors import DecoderError, sentence
 
 THIS = "the model in hand"
 MEMORY = 24.0  # GiB to begin with
 GIB = 2**30
+BESIDE = 560  # pixels at scale 1 from which the answers stand beside the numbers
 NARROW = 72  # pixels: by itself a field asks for the room of the longest number that it may hold
 MOST = 10_000_000
 # What stands before each field, the field of the plan, and the most that it may be.
@@ -101,10 +103,12 @@ class CalculatorPanel(Panel):
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(self._scrolled)
-        inside = QWidget()
-        inside.setLayout(form)
-        for each in (inside, self.figures, self.table):
-            self._scrolled.column.addWidget(each)
+        self._sides = SideBySide(BESIDE, spacing=8)
+        self._sides.first.addLayout(form)
+        for each in (self.figures, self.table):
+            self._sides.second.addWidget(each)
+        self._sides.end()
+        self._scrolled.column.addWidget(self._sides)
         self._scrolled.column.addStretch(1)
         self.preset.activated.connect(lambda _: self._on_preset())
         self.kind.activated.connect(lambda _: self._on_size())
@@ -114,7 +118,7 @@ class CalculatorPanel(Panel):
     def redraw(self, changes: Change) -> None:
         context = self.context
         if changes & Change.STYLE:
-            for widget in (self.figures, self.table, self._scrolled):
+            for widget in (self.figures, self.table, self._sides, self._scrolled):
                 widget.set_style(context.style)
             self.source.setFont(context.style.font(Face.SMALL))
             for number in (*self.fields.values(), self.memory, self.weights):

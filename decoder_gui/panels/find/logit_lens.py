@@ -33,6 +33,7 @@ class LogitLensPanel(Panel):
     place = Place.CENTRE
     order = 0
     row_height = 260
+    at_cursor = True
     wants = (
         Change.TRACE
         | Change.CURSOR

@@ -24,6 +24,7 @@ from decoder_gui.widgets.data_table import DataTable
 from decoder_gui.widgets.figure_table import FigureTable
 from decoder_gui.widgets.plot_view import PlotView
 from decoder_gui.widgets.scrolled_column import ScrolledColumn
+from decoder_gui.widgets.side_by_side import SideBySide
 from model.errors import DecoderError, sentence
 
 HELP = (
@@ -32,6 +33,7 @@ HELP = (
     "they are."
 )
 TEN = 10
+BESIDE = 700  # pixels at scale 1
 
 
 @register
@@ -67,6 +69,7 @@ class HeadTrainingPanel(Panel):
         self.plot = PlotView("Loss by step", style)
         self.table = DataTable("Probabilities before and after", style)
         self.matrix = DataTable("Gradient and copy of the unembedding", style)
+        self._sides = SideBySide(BESIDE)
         self._scrolled = ScrolledColumn(spacing=6)
         self._lay_out()
         self.target.returnPressed.connect(self._on_target)
@@ -98,8 +101,13 @@ class HeadTrainingPanel(Panel):
         outer.addLayout(form)
         outer.addLayout(buttons)
         outer.addWidget(self._scrolled, 1)
-        for widget in (self.words, self.figures, self.plot, self.table, self.matrix):
-            self._scrolled.column.addWidget(widget)
+        for widget in (self.figures, self.plot):
+            self._sides.first.addWidget(widget)
+        for table in (self.table, self.matrix):
+            self._sides.second.addWidget(table)
+        self._sides.end()
+        self._scrolled.column.addWidget(self.words)
+        self._scrolled.column.addWidget(self._sides)
         self._scrolled.column.addStretch(1)
 
     def redraw(self, changes: Change) -> None:
@@ -151,6 +159,7 @@ class HeadTrainingPanel(Panel):
         for widget in (self.figures, self.plot, self.table, self.matrix):
             widget.set_style(style)
         self.plot.setFixedHeight(style.px(150))
+        self._sides.set_style(style)
         self.rate.setFont(style.font(Face.MONO))
         self._scrolled.set_style(style)
 

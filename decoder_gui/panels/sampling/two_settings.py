@@ -28,10 +28,12 @@ from decoder_gui.viewdata.sampling_pipeline import TITLES
 from decoder_gui.widgets.figure_table import FigureTable
 from decoder_gui.widgets.labelled_slider import ValueEdit
 from decoder_gui.widgets.scrolled_column import ScrolledColumn
+from decoder_gui.widgets.side_by_side import SideBySide
 from model.errors import InvalidSampling, sentence
 from model.sampling import STAGE_WORDS, STAGES, find_order, order_names
 
 A, B = 0, 1
+BESIDE = 520  # pixels at scale 1
 
 
 @register
@@ -75,6 +77,7 @@ class TwoSettingsPanel(Panel):
         self.swap.setToolTip("A becomes what B is, and B what A was.")
         self.to_second.setToolTip("Copies A to B.")
         self.to_first.setToolTip("Copies B to A, which the session uses.")
+        self._sides = SideBySide(BESIDE)
         self._scrolled = ScrolledColumn(spacing=6)
         self._lay_out()
         lab = context.sampler_lab
@@ -119,10 +122,12 @@ class TwoSettingsPanel(Panel):
             buttons.addWidget(button)
         buttons.addStretch(1)
         inside = self._scrolled.column
-        inside.addLayout(grid)
-        inside.addWidget(self.refusal)
-        inside.addWidget(self.words)
-        inside.addWidget(self.figures)
+        self._sides.first.addLayout(grid)
+        self._sides.first.addWidget(self.refusal)
+        self._sides.first.addWidget(self.words)
+        self._sides.second.addWidget(self.figures)
+        self._sides.end()
+        inside.addWidget(self._sides)
         inside.addStretch(1)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
@@ -195,6 +200,7 @@ class TwoSettingsPanel(Panel):
             edit.setMinimumWidth(style.px(46))
         for combo in self.orders:
             combo.setFont(style.font(Face.SMALL))
+        self._sides.set_style(style)
         self._scrolled.set_style(style)
         self._grid.setHorizontalSpacing(style.px(8))
 
