@@ -17,6 +17,9 @@ from model.engine import Array
 SPARE = 16 * 2**20
 """Bytes of recomputed blocks that are held whatever the budget: some arithmetic reads several."""
 
+LARGE = 64 * 2**20
+"""Bytes of a block from which on it is costly to have again: small ones do not push it out."""
+
 
 class Block(Mapping[str, Array]):
     """The arrays inside one block of one pass, by canonical name; empty once they gave way.
@@ -118,15 +121,18 @@ class TraceMemory:
 
     Attributes:
         budget: bytes that everything recorded may take together.
+        released: bytes that have been let go of so far.
     """
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
+        self.released = 0
         self._fixed = 0
         self._lock = Lock()
         # By identity, the block looked at longest ago in front: a reference, and its bytes.
         self._blocks: OrderedDict[int, tuple[ref[Block], int]] = OrderedDict()
         self._held = 0
+        self._newest_large: int | None = None  # the key of such a block
         # A block may die in any thread, and in the middle of anything: that only makes a note.
         self._dead: deque[tuple[int, ref[Block]]] = deque()
 
@@ -139,7 +145,7 @@ class TraceMemory:
     def fixed(self, count: int) -> None:
         with self._lock:
             self._fixed = count
-            self._make_room(self.budget - count)
+            self._make_room(self.budget - count, LARGE)
 
     @property
     def held(self) -> int:
@@ -168,8 +174,11 @@ class TraceMemory:
             reference, before = self._blocks.pop(id(block), (self._reference(block), 0))
             self._held += size
             self._blocks[id(block)] = (reference, before + size)
+            if before + size >= LARGE:
+                self._newest_large = id(block)
             block._arrays = {**block._arrays, **arrays}
-            self._make_room(self._room(whatever), spared=id(block) if whatever else None)
+            spared = id(block) if whatever else None
+            self._make_room(self._room(whatever), before + size, spared)
             return id(block) in self._blocks
 
     def expect(self, count: int, *, whatever: bool = False) -> None:
@@ -179,13 +188,15 @@ class TraceMemory:
         """
         with self._lock:
             self._bury()
-            self._make_room(max(0, self._room(whatever) - count))
+            self._make_room(max(0, self._room(whatever) - count), count)
 
     def touch(self, block: Block) -> None:
         """Count a block as the one looked at last."""
         with self._lock:
             if id(block) in self._blocks:
                 self._blocks.move_to_end(id(block))
+                if self._blocks[id(block)][1] >= LARGE:
+                    self._newest_large = id(block)
 
     def _reference(self, block: Block) -> ref[Block]:
         key = id(block)
@@ -194,17 +205,29 @@ class TraceMemory:
     def _room(self, whatever: bool) -> int:
         return max(self.budget - self._fixed, SPARE if whatever else 0)
 
-    def _make_room(self, most: int, spared: int | None = None) -> None:
-        """Let go of blocks until that many bytes are held; ``spared`` is the newest one's key."""
-        while self._blocks and self._held > most:
-            oldest = next(iter(self._blocks))
-            if oldest == spared:
+    def _make_room(self, most: int, newcomer: int, spared: int | None = None) -> None:
+        """Let go of blocks until that many bytes are held.
+
+        Args:
+            most: bytes.
+            newcomer: bytes of the block that needs the room.
+            spared: the key of a block that stays in any case.
+        """
+        large = None if newcomer >= LARGE else self._newest_large
+        while self._held > most:
+            oldest = next((key for key in self._blocks if key not in (spared, large)), None)
+            if oldest is None:
                 return
             self._let_go(oldest)
 
     def _let_go(self, key: int) -> None:
         reference, size = self._blocks.pop(key)
         self._held -= size
+        self.released += size
+        if key == self._newest_large:
+            newest_first = reversed(self._blocks.items())
+            larger = (each for each, (_, size) in newest_first if size >= LARGE)
+            self._newest_large = next(larger, None)
         block = reference()
         if block is not None:
             block._arrays = {}

@@ -24,7 +24,7 @@ GOLDEN = Path(__file__).parent / "model" / "golden"
 def test_a_long_session_tells_its_memory_and_a_look_into_every_block() -> None:
     found = measured("decoder_gui.bench.memory", "stories", "70", "9")
     assert 0 < found["trace_mb"] < found["extra_mb"] < 512
-    assert set(found["looks"]) == {"attention", "mlp", "token"}
+    assert set(found["looks"]) == {"pattern", "attention", "mlp", "token"}
     depth = loaded_of("stories").engine.shape.depth
     for times in found["looks"].values():
         assert len(times) == depth

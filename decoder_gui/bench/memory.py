@@ -28,7 +28,7 @@ from decoder_gui.viewdata.moment import ModelInfo, Selection, build_moment
 from model.checkpoints import LoadedModel
 from model.operations import Kind
 from model.sampling import SamplingConfig
-from model.trace import Phase, Presence
+from model.trace import Phase, Presence, Trace
 
 MEGABYTE = 1e6
 
@@ -94,7 +94,7 @@ def _looks(session: Session, run: Run) -> dict[str, list[float]]:
         "mlp": (0, "mlp.out", True),
         "token": (max(newest // 2, min(1, newest)), "attn.pattern", False),
     }
-    found: dict[str, list[float]] = {}
+    found: dict[str, list[float]] = {"pattern": _patterns_alone(session, trace)}
     for look, (step, part, mlp_first) in wanted.items():
         times = found[look] = []
         for layer in range(trace.shape.depth):
@@ -108,6 +108,18 @@ def _looks(session: Session, run: Run) -> dict[str, list[float]]:
                     assert trace.presence(step, name) is Presence.HELD
                     times.append((perf_counter() - began) * 1000)
     return found
+
+
+def _patterns_alone(session: Session, trace: Trace) -> list[float]:
+    """How long the pattern of a block takes that only a thumbnail is made of."""
+    times = []
+    for layer in range(trace.shape.depth):
+        pre, began = trace.array(0, f"blocks.{layer}.resid_pre"), perf_counter()
+        assert pre is not None
+        found = session.recompute(trace.steps[0], layer, pre, f"blocks.{layer}.attn.pattern")
+        assert found is not None
+        times.append((perf_counter() - began) * 1000)
+    return times
 
 
 def _forget_the_peak() -> None:

@@ -13,13 +13,17 @@ from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.freed_memory import Holes
 from model.engine import Activations, Array, Cache, Engine
 from model.operations import Operation
 from model.trace import Trace
-from model.trace_memory import Block, Recorded, TraceMemory
+from model.trace_memory import LARGE, Block, Recorded, TraceMemory
 
 LONG_PASS = 64
 """Positions of a pass from which on a block takes long enough to be recomputed by halves."""
+
+SPARE = 32 * 2**20
+"""Bytes of memory that may lie free between steps: arrays that come and go leave holes."""
 
 NOTHING: Mapping[str, Array] = MappingProxyType({})
 
@@ -37,11 +41,11 @@ class ByHalves(Protocol):
         ...
 
 
-def names_kept(operations: tuple[Operation, ...], depth: int, positions: int) -> frozenset[str]:
-    """The arrays of a pass of that many positions that are kept for good, by canonical name."""
+def names_kept(operations: tuple[Operation, ...], depth: int, *, long_pass: bool) -> frozenset[str]:
+    """The arrays of a pass that are kept for good, by canonical name."""
     outside = {name for each in operations if each.layer is None for name in each.outputs}
     kept = outside | {f"blocks.{layer}.resid_pre" for layer in range(depth)}
-    if positions >= LONG_PASS:
+    if long_pass:
         kept.add(f"blocks.{depth - 1}.resid_post")
         kept |= {f"blocks.{layer}.resid_mid" for layer in range(depth)}
     return frozenset(kept)
@@ -52,8 +56,8 @@ class PassKeeper:
 
     Args:
         memory: counts and makes room.
-        engine: what runs the pass.
-        positions: of the pass.
+        operations: of the engine that runs the pass.
+        kept: names of what is kept for good, see :func:`names_kept`.
         spent: bytes kept for good of other passes.
 
     Attributes:
@@ -61,35 +65,90 @@ class PassKeeper:
         block_bytes: bytes inside its largest block.
     """
 
-    def __init__(self, memory: TraceMemory, engine: Engine, positions: int, spent: int) -> None:
-        self._memory, self._operations, self._spent = memory, engine.operations, spent
-        self._kept = names_kept(engine.operations, engine.shape.depth, positions)
-        self._block: tuple[int, Block] | None = None
+    def __init__(
+        self,
+        memory: TraceMemory,
+        operations: tuple[Operation, ...],
+        kept: frozenset[str],
+        spent: int,
+    ) -> None:
+        self._memory, self._operations, self._kept, self._spent = memory, operations, kept, spent
+        self._layer: int | None = None
+        self._block = Block(memory)
         self._inside = 0  # bytes of the block in hand
         self.fixed = self.block_bytes = 0
 
     def __call__(self, activations: Activations) -> Mapping[str, Array]:
         """The arrays of one operation, made read-only, as an event holds them."""
-        arrays = {name: read_only(array) for name, array in activations.arrays.items()}
+        arrays = activations.arrays
+        for array in arrays.values():
+            read_only(array)
         operation = self._operations[activations.operation]
+        if not self._kept.isdisjoint(arrays):
+            return self._with_some_kept(operation, arrays)
+        return self._inside_block(operation, NOTHING, arrays) if arrays else arrays
+
+    def _with_some_kept(
+        self, operation: Operation, arrays: Mapping[str, Array]
+    ) -> Mapping[str, Array]:
         # An array with two names is one array: kept under one of them, it is there under both.
         stay = {id(array): nbytes(array) for name, array in arrays.items() if name in self._kept}
         self.fixed += sum(stay.values())
         self._memory.fixed = self._spent + self.fixed
-        give_way = {name: array for name, array in arrays.items() if id(array) not in stay}
-        if operation.layer is None or not give_way:
-            return arrays
-        if self._block is None or self._block[0] != operation.layer:
-            self._block, self._inside = (operation.layer, Block(self._memory)), 0
-            self._memory.expect(self.block_bytes)
-        block = self._block[1]
-        self._inside += sum(array.nbytes for array in give_way.values())
-        self.block_bytes = max(self.block_bytes, self._inside)
-        self._memory.add(block, give_way)
-        if not stay:
-            return Recorded(NOTHING, operation.outputs, block)
         kept = {name: array for name, array in arrays.items() if id(array) in stay}
-        return Recorded(kept, tuple(give_way), block)
+        if len(kept) == len(arrays):
+            return arrays
+        rest = {name: array for name, array in arrays.items() if id(array) not in stay}
+        return self._inside_block(operation, kept, rest)
+
+    def _inside_block(
+        self, operation: Operation, kept: Mapping[str, Array], arrays: Mapping[str, Array]
+    ) -> Mapping[str, Array]:
+        if operation.layer != self._layer:
+            self._layer, self._block, self._inside = operation.layer, Block(self._memory), 0
+            self._memory.expect(self.block_bytes)
+        self._memory.add(self._block, arrays)
+        for array in arrays.values():
+            self._inside += array.nbytes
+        self.block_bytes = max(self.block_bytes, self._inside)
+        names = operation.outputs if kept is NOTHING else tuple(arrays)
+        return Recorded(kept, names, self._block)
+
+
+class Keeping:
+    """The memory of a session's trace, and of the process around it.
+
+    Args:
+        engine: whose passes are recorded; other edits of it have the same operations.
+        budget: bytes of recorded arrays, see :class:`model.trace_memory.TraceMemory`.
+    """
+
+    def __init__(self, engine: Engine, budget: int) -> None:
+        self.memory = TraceMemory(budget)
+        self._operations = engine.operations
+        self._holes = Holes(SPARE)
+        self._tidied = 0  # bytes that had given way by then
+        self._names = {
+            long: names_kept(engine.operations, engine.shape.depth, long_pass=long)
+            for long in (False, True)
+        }
+
+    def keeper(self, positions: int, spent: int) -> PassKeeper:
+        """For a pass of that many positions, with so many bytes kept for good of other passes."""
+        return PassKeeper(self.memory, self._operations, self._names[positions >= LONG_PASS], spent)
+
+    def make_room(self, needed: int) -> None:
+        """For a block of that many bytes that is about to be recomputed."""
+        self.memory.expect(needed, whatever=True)
+        if needed > SPARE:
+            # What a large block leaves fits the next; what smaller ones leave would lie beside it.
+            self._holes.sweep(needed if needed >= LARGE else 0)
+
+    def tidy(self) -> None:
+        """Give back holes, if enough has given way since for any to be there."""
+        if self.memory.released - self._tidied > SPARE // 2:
+            self._tidied = self.memory.released
+            self._holes.sweep()
 
 
 def replayed(
@@ -110,7 +169,8 @@ def replayed(
         resid_pre: the residual stream at the block's input, (batch, pos, d_model).
         resid_mid: that between the halves, for the second half first where the engine can.
     """
-    kept = names_kept(engine.operations, engine.shape.depth, resid_pre.shape[1])
+    long_pass = resid_pre.shape[1] >= LONG_PASS
+    kept = names_kept(engine.operations, engine.shape.depth, long_pass=long_pass)
     block = Block(memory)
 
     def take(done: Activations) -> None:
@@ -118,11 +178,7 @@ def replayed(
         memory.add(block, arrays, whatever=True)
 
     second_first = False
-    if (
-        resid_mid is not None
-        and resid_mid.shape[1] >= LONG_PASS  # where the last addition is kept, too
-        and isinstance(engine, ByHalves)
-    ):
+    if resid_mid is not None and long_pass and isinstance(engine, ByHalves):
         second_first = True
         for done in engine.replay_mlp(layer, resid_mid, first):
             take(done)
@@ -163,5 +219,6 @@ def nbytes(array: Array) -> int:
 
 def read_only(array: Array) -> Array:
     """The same array, which nobody can write to any more."""
-    array.flags.writeable = False
+    if array.flags.writeable:
+        array.flags.writeable = False
     return array

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from decoder_gui.debugger.freed_memory import Holes, keep_freed_memory
-from decoder_gui.debugger.keeping import PassKeeper, recomputed, replayed
+from decoder_gui.debugger.freed_memory import keep_freed_memory
+from decoder_gui.debugger.keeping import Keeping, recomputed, replayed
 from decoder_gui.debugger.lines import Continuation, Entry, Line, Lines, Pass
 from model.ablation import Edit
 from model.checkpoints import LoadedModel
@@ -25,14 +25,11 @@ from model.trace import Checkpoint, Event, Phase, Step
 from model.trace_memory import TraceMemory
 
 DEFAULT_SEED = 41
-TRACE_BUDGET = 224 * 2**20
+TRACE_BUDGET = 240 * 2**20
 """Bytes of recorded arrays. With those of a pass in the making, of the pictures made of them and of
 the program itself, a session of 1,024 tokens of GPT-2 small stays within 512 MB."""
 PROMPT_LOGITS_BUDGET = 64 * 2**20
 """Bytes of logits worth computing for the prompt's own tokens; they are part of the trace."""
-
-SPARE = 32 * 2**20
-"""Bytes of memory that may lie free after a step: arrays that come and go leave holes."""
 
 
 @dataclass(frozen=True)
@@ -117,9 +114,6 @@ class Session:
         faults: names of deliberate faults that are on.
         budget: bytes of recorded arrays, replayed ones included. Beyond it the insides of blocks
             give way and can be replayed; see :mod:`decoder_gui.debugger.keeping` for what stays.
-
-    Attributes:
-        memory: what the trace holds, within the budget.
     """
 
     def __init__(
@@ -140,9 +134,13 @@ class Session:
         self.seed = DEFAULT_SEED if seed is None else seed
         self.faults = faults
         self.stats = DecodeStats()
-        self.memory = TraceMemory(budget)
-        self._holes = Holes(SPARE)
+        self._keeping = Keeping(self.engine, budget)
         self._state: Mapping[str, Any] = np.random.PCG64(self.seed).state
+
+    @property
+    def memory(self) -> TraceMemory:
+        """What the trace holds, within the budget."""
+        return self._keeping.memory
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -371,21 +369,19 @@ class Session:
         """
         if not self._holds(step):
             return
-        needed = self.lines.active.done[step.index].made_by.block_bytes
-        self.memory.expect(needed, whatever=True)
-        # What a large block leaves fits the next one; small holes would only lie beside it.
-        self._holes.sweep(needed if needed > 2 * SPARE else 0)
+        self._keeping.make_room(self.lines.active.done[step.index].made_by.block_bytes)
         halves = replayed(
             self.memory, self.engine, self.cache, layer, step.first, resid_pre, resid_mid
         )
         for arrays in halves:
             yield BlockReplayed(step.index, layer, arrays)
-        self._holes.sweep()
+        self._keeping.tidy()
 
     def recompute(self, step: Step, layer: int, resid_pre: Array, name: str) -> Array | None:
         """One array of a block of a step, which the trace is not to hold; None as above."""
         if not self._holds(step):
             return None
+        self._keeping.make_room(self.lines.active.done[step.index].made_by.block_bytes)
         return recomputed(self.engine, self.cache, layer, step.first, resid_pre, name)
 
     def _holds(self, step: Step) -> bool:
@@ -405,7 +401,7 @@ class Session:
         )
         yield StepBegan(step)
         ids = np.asarray([step.token_ids], dtype=np.int64)
-        keeper = PassKeeper(self.memory, self.engine, len(token_ids), self.lines.spent)
+        keeper = self._keeping.keeper(len(token_ids), self.lines.spent)
         for activations in self.engine.walk(
             ids, self.cache, keep=True, all_logits=self._wants_all_logits(len(token_ids))
         ):
@@ -418,7 +414,7 @@ class Session:
         line.done.append(Entry(step, made))
         del line.planned[:1]  # it was this step, if there was any
         self._count(step)
-        self._holes.sweep()
+        self._keeping.tidy()
         yield StepEnded(step.index)
 
     def _count(self, step: Step) -> None:

@@ -227,14 +227,13 @@ def test_a_trace_holds_no_more_than_its_budget(
     session = Session(stories, budget=budget)
     run = Run(session.engine)
     blocks_held = set()
+    kept = names_kept(run.trace.operations, run.trace.shape.depth, long_pass=False)
     for update in generate(session, ids_of(stories), SamplingConfig(), 8):
         run.apply(update)
         held = {id(array): nbytes(array) for _, _, array in run.trace.held()}
         fixed = sum(
             {
-                id(array): nbytes(array)
-                for step, name, array in run.trace.held()
-                if name in names_kept(run.trace.operations, run.trace.shape.depth, 1)
+                id(array): nbytes(array) for step, name, array in run.trace.held() if name in kept
             }.values()
         )
         assert sum(held.values()) <= max(budget, fixed)

@@ -215,3 +215,21 @@ def test_the_first_rows_of_a_pass_are_views_and_hold_nothing_alive() -> None:
     filled(memory)
     assert not block
     assert cut.get("square") is None
+
+
+def test_small_blocks_do_not_push_out_the_newest_large_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trace_memory, "LARGE", 4000)
+    memory = TraceMemory(6000)
+    large = filled(memory, 4)
+    small = [filled(memory) for _ in range(4)]
+    assert large
+    assert [len(block) for block in small] == [0, 0, 1, 1]
+    assert not filled(memory, 3)  # not large, and no room beside it
+    assert not any(small)
+    another = filled(memory, 5)
+    assert another
+    assert not large
+    memory.fixed = 2000  # what is kept for good goes first
+    assert not another
