@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import pytest
 
@@ -62,7 +62,8 @@ def found(judge: Judge, start: Cursor | None, direction: int) -> Halt | None:
 
 
 def travels(run: Run, rules: Sequence[Rule], start: Cursor, direction: int) -> list[Cursor]:
-    stops, here = [], start
+    stops: list[Cursor] = []
+    here = start
     while True:
         halt = found(judge_of(run, *rules), here, direction)
         if halt is None:
@@ -220,6 +221,7 @@ def test_many_verdicts_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_run_can_be_left_between_any_two_updates() -> None:
     session, run = record(random_loaded(), PROMPT)
     going = run_on(judge_of(run, NotFinite(), session=session), last(run.trace), session, 100)
+    assert isinstance(going, Generator)
     ended = 0
     for update in going:
         ended += isinstance(update, StepEnded)
