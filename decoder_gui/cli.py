@@ -170,6 +170,7 @@ def _diff(arguments: Arguments) -> int:
     from decoder_gui.debugger.comparison import compare
     from decoder_gui.debugger.diff import Second, pair, side_names, sources
     from decoder_gui.debugger.diff_report import as_object, as_text
+    from model.captured_run import Capture
     from model.tokenizers import encode_prompt
 
     options, diff = _run_options(arguments), arguments.diff
@@ -184,6 +185,9 @@ def _diff(arguments: Arguments) -> int:
         return encode_prompt(loaded.tokenizer, options.prompt_for(loaded.name))
 
     ours, theirs = sources(specs, lambda spec: _prepare(replace(options, model=spec)).loaded)
+    for spec, source in zip(specs, (ours, theirs), strict=True):
+        if isinstance(source, Capture):
+            _require_its_own_text(options, spec)
     names = side_names((ours, theirs), specs, second)
     tokens = CHECK_TOKENS if options.tokens is None else options.tokens
     sides = pair(ours, theirs, names, prompt_ids, sampling, tokens, second)
@@ -246,10 +250,23 @@ def _open(options: RunOptions) -> tuple[Prepared, list[int], SamplingConfig]:
     if ready.recorded:
         if options.prompt is not None or options.prompt_ids is not None:
             raise NoWeights("another prompt cannot be run")
+        _require_its_own_text(options, options.model)
         return ready, [], sampling
     if options.prompt_ids is not None:
         return ready, list(options.prompt_ids), sampling
     return ready, encode_prompt(loaded.tokenizer, options.prompt_for(loaded.name)), sampling
+
+
+def _require_its_own_text(options: RunOptions, spec: str) -> None:
+    """Refuse to run a capture, or a model beside one, over other tokens than were recorded."""
+    named = {
+        "--prompt": options.prompt,
+        "--prompt-ids": options.prompt_ids,
+        "--tokens": options.tokens,
+    }
+    given = [name for name, value in named.items() if value is not None]
+    if given:
+        raise BadArguments(f"{spec} is a capture, with tokens of its own: leave out {given[0]}")
 
 
 def _prepare(options: RunOptions) -> Prepared:

@@ -73,13 +73,15 @@ class Learning(Commands):
         self.refusals: dict[str, str] = {}
         self._weighed: _Key | None = None
         self._text: _Key | None = None
+        self._weighing: _Key | None = None  # what the running job weighs
 
     def reset(self, change: Change) -> None:
         if not change & (Change.TRACE | Change.MODEL):
             return
         old, self._text = self._text, self._key()
         if old is not None and not _grown(old, self._text):
-            self.free = self.lesson = self._weighed = None
+            self.free = self.lesson = self._weighed = self._weighing = None
+            self.evidence = Evidence()
             self.refusal, self.refusals = "", {}
 
     # ---- evidence
@@ -96,19 +98,24 @@ class Learning(Commands):
             len(self._weighed[2]) if self._weighed is not None and _grown(self._weighed, key) else 1
         )
         self.evidence = self.evidence if known > 1 else Evidence()
-        self.pending = True
+        self.pending, self._weighing = True, key
         copied, weights = trace.copy(), model.weights
+
+        def heard(item: object) -> None:
+            if self._weighing == key:  # not of a text that has been replaced meanwhile
+                self._on_weighed(item)
 
         def ended(end: Ended) -> None:
             self.pending = False
             whole = not (end.cancelled or end.crash or end.refusal)
-            self._weighed = key if whole else None
+            if self._weighing == key:
+                self._weighed = key if whole else None
             self.tell(Change.LAB)
 
         self.submit(
             "Weighing the text",
             lambda: weigh(copied, weights, first=known),
-            heard=self._on_weighed,
+            heard=heard,
             ended=ended,
             tag=EVIDENCE,
         )

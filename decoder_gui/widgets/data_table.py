@@ -93,8 +93,10 @@ class DataTable(QTableView):
         here = self.currentIndex().row()
         same_columns = table.columns == self.table.columns
         grown = len(table.rows) != len(self.table.rows)
+        same_rows = table.rows is self.table.rows
         self._model.set_table(table, reset=grown or not same_columns)
-        self._fit()
+        if not (same_rows and same_columns):
+            self._fit()
         if grown or not same_columns:
             if 0 <= here < len(table.rows):
                 self.point_at(here)
@@ -282,12 +284,13 @@ class _Cells(QStyledItemDelegate):
         cell, column = model.cell(index), table.columns[index.column()]
         rect: QRect = option.rect
         state: QStyle.StateFlag = option.state
-        chosen = bool(state & QStyle.StateFlag.State_Selected) and self._view.hasFocus()
+        selected = bool(state & QStyle.StateFlag.State_Selected)
+        chosen = selected and self._view.hasFocus()
         marked = index.row() == table.marked
         painter.save()
         if chosen:
             painter.fillRect(rect, style.colour("inverse"))
-        elif marked:
+        elif marked or selected:  # the view itself has painted a selection's ground under it
             painter.fillRect(rect, style.colour("empty"))  # text reads on it in every palette
         if cell.share is not None and not chosen:
             width = round(max(0.0, min(1.0, cell.share)) * rect.width())

@@ -17,12 +17,13 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.lens import LensView
 from decoder_gui.widgets.arrow_keys import ARROWS, is_arrow
 from decoder_gui.widgets.hatching import fill_hatched
+from decoder_gui.widgets.tips import show_tip
 from decoder_gui.widgets.value_colours import sequential
 
 ROW, COLUMN, HEAD, PAD, GAP = 24, 84, 34, 6, 2
@@ -248,7 +249,7 @@ class LensGrid(QAbstractScrollArea):
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self._tip_at(event.pos()), self)
+            show_tip(event.globalPos(), self._tip_at(event.pos()), self)
             return True
         return super().viewportEvent(event)
 

@@ -19,10 +19,11 @@ from PySide6.QtGui import (
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.token_strip import EMPTY, WHITE_SPACE, TokenCell, TokenStripView
+from decoder_gui.widgets.tips import show_tip
 from model.trace import Phase
 
 # Pixels at scale 1, as in the design picture, with a line more for the log-probability.
@@ -363,7 +364,7 @@ class TokenStrip(QWidget):
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
-            QToolTip.showText(event.globalPos(), self.tooltip_at(QPointF(event.pos())), self)
+            show_tip(event.globalPos(), self.tooltip_at(QPointF(event.pos())), self)
             return True
         if (
             isinstance(event, QKeyEvent)

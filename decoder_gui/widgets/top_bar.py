@@ -14,6 +14,7 @@ from decoder_gui.theme.style import Face, Style
 from decoder_gui.theme.stylesheet import repolish
 from decoder_gui.widgets.icon_button import IconButton
 from decoder_gui.widgets.notice import Notice
+from decoder_gui.widgets.tips import plain_tip
 from decoder_gui.widgets.view_tabs import ViewTabs
 
 HEIGHT = 48.0  # pixels at scale 1, the line under it included
@@ -115,7 +116,7 @@ class TopBar(QWidget):
         words = f"Model: {', '.join(filter(None, (name, details)))}" if name else "Model: none"
         self._name_model()
         self.model.setAccessibleName(words)
-        self.model.setToolTip(words)
+        self.model.setToolTip(plain_tip(words))
         self.model_menu.clear()
         self.model_menu.setToolTipsVisible(True)
         for choice in choices:
@@ -271,7 +272,7 @@ class TopBar(QWidget):
             words, Qt.TextElideMode.ElideMiddle, widest
         )
         action = self.model_menu.addAction(shown.replace("&", "&&"))
-        action.setToolTip(words)
+        action.setToolTip(plain_tip(words))
         action.setCheckable(True)
         action.setChecked(choice.current)
         action.setEnabled(not choice.missing)

@@ -110,6 +110,20 @@ def test_a_damaged_file_is_not_offered(make_context: Make, tmp_path: Path) -> No
     keeping.end()
 
 
+def test_half_written_files_of_killed_windows_are_cleared_away(
+    make_context: Make, tmp_path: Path
+) -> None:
+    old, fresh = tmp_path / ".a.part", tmp_path / ".b.part"
+    for path in (old, fresh):
+        path.write_text("{")
+    os.utime(old, (0, 0))
+    context = make_context("tiny", "The cat")
+    keeping = Autosave(context.sessions, tmp_path, context)
+    assert keeping.left_behind() == ()
+    assert [path.name for path in tmp_path.glob(".*.part")] == [fresh.name]
+    keeping.end()
+
+
 def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(
     make_context: Make, tmp_path: Path
 ) -> None:

@@ -55,6 +55,21 @@ def test_texts_and_titles_are_those_of_the_table(table: DataTable) -> None:
     assert titles == ["token", "p", "why"]
 
 
+def test_a_row_that_was_clicked_stays_readable_without_the_focus(
+    qtbot: QtBot, table: DataTable
+) -> None:
+    style = Style()
+    table.point_at(2)
+    table.clearFocus()
+    qtbot.waitUntil(lambda: not table.hasFocus())
+    index = table.model().index(2, 0)
+    place = table.visualRect(index)
+    image = QImage(table.viewport().size(), QImage.Format.Format_RGB32)
+    table.viewport().render(image)
+    ground = image.pixelColor(place.right() - 2, place.center().y())
+    assert ground.name() == style.colour("empty").name()  # its text is in the text's colour
+
+
 def test_titles_grow_with_the_scale(table: DataTable) -> None:
     table.set_style(Style(scale=2.0))
     heading = table.model().headerData(0, Qt.Orientation.Horizontal, Qt.ItemDataRole.FontRole)

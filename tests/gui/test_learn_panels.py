@@ -199,6 +199,42 @@ def test_training_leaves_the_model_and_the_run_as_they_are(
     assert wait_until(lambda: context.learning.lesson is not lesson)
 
 
+def test_another_text_takes_the_place_of_the_old_one_while_it_is_on_show(
+    window: MainWindow,
+) -> None:
+    assert window.workspace is not None
+    context = window.workspace.context
+    assert wait_until(lambda: bool(context.learning.evidence.surprises))
+    context.set_fault("no-mask", True)  # runs the prompt again, without the tokens after it
+    settle(context)
+    assert context.trace is not None
+    known = context.learning.evidence.surprises
+    assert [each.position for each in known] == list(range(1, len(context.trace.token_ids)))
+    context.prefill("Once upon")
+    settle(context)
+    assert len(context.trace.token_ids) == 2
+    assert [each.position for each in context.learning.evidence.surprises] == [1]
+
+
+def test_a_free_run_without_numbers_says_so(qtbot: QtBot, window: MainWindow) -> None:
+    assert window.workspace is not None
+    context = window.workspace.context
+    context.set_fault("nan-weight", True)
+    settle(context)
+    tokens, evidence = panel(window, TokensPanel), panel(window, EvidencePanel)
+    assert isinstance(tokens, TokensPanel)
+    assert isinstance(evidence, EvidencePanel)
+    assert "not finite" in evidence.empty.text()
+    assert "one token" not in tokens.words.text()
+    qtbot.mouseClick(tokens.free, Qt.MouseButton.LeftButton)
+    settle(context)
+    assert "NaN" in tokens.words.text()
+    training = panel(window, HeadTrainingPanel)
+    assert isinstance(training, HeadTrainingPanel)
+    assert "not all finite" in training.words.text()
+    assert not training.step.isEnabled()
+
+
 def test_nothing_is_worked_out_while_the_workspace_is_hidden(
     make_context: Callable[..., AppContext], qtbot: QtBot
 ) -> None:

@@ -39,6 +39,7 @@ class CachedRowPanel(Panel):
 
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
+        self._facts: tuple[object, ...] | None = None  # what the row on show was made of
         self.map = SlabMap()
         self.owner = QLabel()
         self.verdict = QLabel(HELP)
@@ -100,6 +101,7 @@ class CachedRowPanel(Panel):
         self.lengths.setText(lengths)
         self.lengths.setVisible(bool(lengths))
         if moment is None or row is None or not known:
+            self._facts = None
             self.table.set_table(Table())
             empty = moment is None or not moment.trace.steps
             words = self.empty_words if empty else HELP
@@ -107,6 +109,10 @@ class CachedRowPanel(Panel):
             self.verdict.setStyleSheet("")
             self.set_caption(self.title, cache.hint)
             return
+        facts = (row, len(moment.trace.steps), moment.model)
+        if facts == self._facts and not changes & Change.STYLE:
+            return  # the cursor moves over it, and it stays what it is
+        self._facts = facts
         view = build_cached_row(moment, row)
         self.set_caption(self.title, view.title)
         self.owner.setText(view.owner)

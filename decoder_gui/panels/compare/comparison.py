@@ -228,5 +228,6 @@ class ComparisonPanel(Panel):
         label = QLabel()
         label.setAccessibleName(name)
         label.setWordWrap(True)
+        label.setTextFormat(Qt.TextFormat.PlainText)  # a token may look like markup
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         return label

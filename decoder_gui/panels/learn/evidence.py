@@ -56,15 +56,16 @@ class EvidencePanel(Panel):
         if moment is None or not moment.trace.steps:
             self._say(self.empty_words)
             return
+        if changes == Change.CURSOR and self._stack.currentIndex() == 1:
+            return  # what is known of the text does not depend on where one looks
         view = build_evidence(moment, learning.evidence, pending=learning.pending)
         if not learning.evidence.surprises:
             self._say(view.words)
             return
         self._stack.setCurrentIndex(1)
         self.set_caption(self.title, view.hint)
-        if changes & ~Change.CURSOR:
-            self.plot.set_plot(view.plot)
-            self.figures.set_figures(view.figures)
+        self.plot.set_plot(view.plot)
+        self.figures.set_figures(view.figures)
 
     def _say(self, words: str) -> None:
         self.empty.setText(words)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from decoder_gui.change import Change
@@ -11,6 +13,7 @@ from decoder_gui.panels.base import NO_WEIGHTS, Panel, Place, register
 from decoder_gui.theme.style import Face
 from decoder_gui.view import View
 from decoder_gui.viewdata.evidence import build_evidence
+from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.tables import Table
 from decoder_gui.widgets.data_table import DataTable
 
@@ -31,6 +34,7 @@ class TokensPanel(Panel):
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
         self._positions: tuple[int, ...] = ()
+        self._table, self._said = Table(), ""
         self.table = DataTable("Tokens of the text", context.style)
         self.sorting = QPushButton("Most surprising first")
         self.sorting.setCheckable(True)
@@ -63,28 +67,38 @@ class TokensPanel(Panel):
         context.learning.want_evidence()
         self.set_caption(self.title, "")
         if moment is None or not moment.trace.steps:
-            self.table.set_table(Table())
+            self._positions, self._table, self._said = (), Table(), ""
+            self.table.set_table(self._table)
             self.words.setText(self.empty_words)
             self.free.setEnabled(False)
             return
         learning = context.learning
         free = learning.free
-        view = build_evidence(
-            moment,
-            learning.evidence,
-            pending=learning.pending,
-            by_surprise=self.sorting.isChecked(),
-            free=None if free is None else (free.given, free.chosen),
-        )
-        self._positions = view.positions
-        self.table.set_table(view.table)
-        if view.table.marked is not None:
-            self.table.bring_into_sight(view.table.marked)
-        words = NO_WEIGHTS if context.recorded else learning.refusals.get(FREE, "")
-        self.words.setText(" ".join(filter(None, (view.words, words))))
         given = self._given()
         self.free.setEnabled(given is not None and not context.recorded)
         self.free.setText("Free run" if given is None else f"Free run from position {given}")
+        if changes & ~(Change.CURSOR | Change.SELECTION) or self._positions == ():
+            view = build_evidence(
+                moment,
+                learning.evidence,
+                pending=learning.pending,
+                by_surprise=self.sorting.isChecked(),
+                free=None if free is None else (free.given, free.chosen),
+            )
+            self._positions = view.positions
+            self._said = view.words
+            self._table = view.table
+        self._show_place(moment)
+        words = NO_WEIGHTS if context.recorded else learning.refusals.get(FREE, "")
+        self.words.setText(" ".join(filter(None, (self._said, words))))
+
+    def _show_place(self, moment: Moment) -> None:
+        """Mark the token in hand; the rows are made anew only when something else changes."""
+        here = moment.position
+        marked = self._positions.index(here) if here in self._positions else None
+        self.table.set_table(replace(self._table, marked=marked))
+        if marked is not None:
+            self.table.bring_into_sight(marked)
 
     def _given(self) -> int | None:
         """How many tokens a free run from the token in hand would be given."""
