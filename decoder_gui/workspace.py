@@ -96,6 +96,7 @@ class Workspace(QWidget):
         for panel in self._fixed:
             if panel.place is Place.FOOT:
                 self._rows.addWidget(panel)
+                self.top_bar.set_foot(panel)
 
         application = QApplication.instance()
         assert isinstance(application, QApplication)

@@ -133,7 +133,8 @@ class TokenStrip(QWidget):
         token = self._width_of(_short(cell.text), Face.TOKEN) + 2 * self._style.px(PAD)
         # Room for the number is kept from the start, so that nothing moves when it appears.
         number = self._width_of(cell.shown_log_probability, Face.MONO_TINY)
-        return max(token, number + 2 * self._style.px(4))
+        position = self._width_of(_position(cell), Face.TINY)
+        return max(token, max(number, position) + 2 * self._style.px(4))
 
     def _width_of(self, text: str, face: Face) -> float:
         key = f"{face.name} {text}"
@@ -221,7 +222,7 @@ class TokenStrip(QWidget):
             radius = style.px(RADIUS)
             painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), radius, radius)
         self._paint_token(painter, cell, box, exists)
-        position = str(cell.position) + (" hand" if cell.by_hand else "")
+        position = _position(cell)
         self._paint_line(painter, box, POSITION_TOP, POSITION_HEIGHT, Face.TINY, position, exists)
         self._paint_surprise(painter, cell, box)
         self._paint_line(
@@ -400,6 +401,10 @@ class TokenStrip(QWidget):
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         self.update()
+
+
+def _position(cell: TokenCell) -> str:
+    return str(cell.position) + (" hand" if cell.by_hand else "")
 
 
 def _short(text: str) -> str:

@@ -68,6 +68,7 @@ class TopBar(QWidget):
         self._limit = 0
         self._capacity = 0
         self._shown_model: tuple[str, str, object, object] | None = None
+        self._foot: QWidget | None = None
         self._notice: Notice | None = None
         self.setProperty("kind", "bar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -181,11 +182,17 @@ class TopBar(QWidget):
         """The menu that the View button opens."""
         self._view_menu = menu
 
+    def set_foot(self, foot: QWidget) -> None:
+        """The part at the lower edge of the window that no notice covers."""
+        self._foot = foot
+
     def show_notice(self, sentence: str, milliseconds: int = 12_000) -> None:
         """Show a sentence over the panels of the window for a while."""
         over = self.window()
         if self._notice is None or self._notice.parentWidget() is not over:
             self._notice = Notice(self._style, over)
+            if self._foot is not None:
+                self._notice.keep_above(self._foot)
         self._notice.show_sentence(sentence, milliseconds)
 
     def hide_notice(self) -> None:

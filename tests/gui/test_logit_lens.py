@@ -281,3 +281,18 @@ def test_before_anything_is_computed(qtbot: QtBot, qapp: object) -> None:
         assert not panel.grid.isVisible()
     finally:
         context.close()
+
+
+def test_a_branch_from_within_the_prompt_is_read_once(panel: LogitLensPanel) -> None:
+    """Its first pass is another one cut short: views of it are made whenever they are asked for."""
+    context = panel.context
+    context.branches.edit_prompt("Once upon a time there was a big dog.")
+    settle(context)  # a lens that is read again and again never comes to rest
+    assert context.trace is not None
+    assert len(context.trace.steps) == 2
+    assert context.trace.steps[1].first > 1
+    table = context.lens.table
+    assert table is not None
+    assert table.last == context.trace.positions
+    context.lens.want()
+    assert not context.lens.pending

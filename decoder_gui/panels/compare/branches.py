@@ -176,6 +176,7 @@ class BranchesPanel(Panel):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._point()
+        self.table.bring_into_sight(self.table.currentIndex().row())
 
     # ---- what can be done
 
