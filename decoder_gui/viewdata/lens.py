@@ -63,6 +63,15 @@ class LensView:
         """Whether a residual has been computed at the cursor."""
         return column < self.first or row < self.reached
 
+    def alike(self, other: LensView | None) -> bool:
+        """Whether another view differs in no more than how far the step in hand has come."""
+        return other is not None and (
+            self.table is other.table
+            and self.tokenizer is other.tokenizer
+            and self.pieces is other.pieces
+            and (self.columns, self.first) == (other.columns, other.first)
+        )
+
     def row_label(self, row: int) -> str:
         """``embedding``, ``after block 2``, ``output``."""
         if row == 0:

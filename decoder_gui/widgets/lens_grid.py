@@ -63,12 +63,18 @@ class LensGrid(QAbstractScrollArea):
 
     def set_view(self, view: LensView | None, current: tuple[int, int], style: Style) -> None:
         """Show a table with the keyboard's mark at a cell."""
-        moved = current != self._current
+        moved, before = current != self._current, self._view
+        same = view is not None and style == self._style and not moved and view.alike(before)
         self._view, self._current, self._style = view, current, style
+        self.setAccessibleDescription("" if view is None else self._said())
+        if same and view is not None and before is not None:
+            for row in range(*sorted((view.reached, before.reached))):
+                changed = self.cell_rect(row, view.first) | self.cell_rect(row, view.columns - 1)
+                self.viewport().update(changed)
+            return
         self._measure()
         if moved:
             self._reveal()
-        self.setAccessibleDescription("" if view is None else self._said())
         self.viewport().update()
 
     @property
@@ -137,9 +143,11 @@ class LensGrid(QAbstractScrollArea):
         rows, columns = self._rows_in_sight(), self._columns_in_sight()
         painter.save()
         painter.setClipRect(whole.adjusted(names, head, 0, 0))
+        wanted = event.rect()  # a step forward changes few cells
         for row in rows:
             for column in columns:
-                self._paint_cell(painter, view, row, column)
+                if wanted.intersects(self.cell_rect(row, column)):
+                    self._paint_cell(painter, view, row, column)
         painter.restore()
         painter.save()
         painter.setClipRect(whole.adjusted(0, head, 0, 0))

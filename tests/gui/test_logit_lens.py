@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QPaintEvent, QRegion
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
@@ -296,3 +298,56 @@ def test_a_branch_from_within_the_prompt_is_read_once(panel: LogitLensPanel) -> 
     assert table.last == context.trace.positions
     context.lens.want()
     assert not context.lens.pending
+
+
+class _Painted(QObject):
+    """What of a widget is painted, as a region."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self.region = QRegion()
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QPaintEvent):
+            self.region += event.region()
+        return False
+
+
+def test_a_residual_that_is_computed_paints_its_own_cells(
+    panel: LogitLensPanel, qtbot: QtBot
+) -> None:
+    context, grid = panel.context, panel.grid
+    go(context, 1, "blocks.1.ln1")
+    qtbot.wait(50)  # until all of that is painted
+    before = view_of(panel)
+    painted = _Painted(grid.viewport())
+    go(context, 1, "blocks.2.ln1")
+    QApplication.processEvents()
+    view = view_of(panel)
+    assert (before.reached, view.reached) == (2, 3)
+    column = view.columns - 1
+    assert column == view.first
+    rect = grid.cell_rect(2, column)
+    assert grid.viewport().rect().contains(rect)
+    assert QRegion(rect).subtracted(painted.region).isEmpty()
+    assert not painted.region.intersects(grid.cell_rect(2, column - 1))
+    assert not painted.region.intersects(grid.cell_rect(1, column))
+
+
+def test_a_step_without_a_residual_draws_nothing_anew(
+    panel: LogitLensPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = panel.context
+    go(context, 1, "blocks.1.ln1")
+    drawn: list[int] = []
+    draw = panel.grid.set_view
+    monkeypatch.setattr(
+        panel.grid, "set_view", lambda view, at, style: (drawn.append(1), draw(view, at, style))
+    )
+    context.move(1)
+    assert not drawn
+    go(context, 1, "blocks.2.ln1")
+    assert drawn
+    assert panel.view is not None
+    assert panel.view.exists(2, panel.view.columns - 1)
