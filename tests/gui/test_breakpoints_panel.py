@@ -162,6 +162,29 @@ def test_a_low_panel_keeps_the_list_and_the_reason_in_one_line(panel: Breakpoint
     assert panel.run_button.height() >= panel.run_button.sizeHint().height()
 
 
+def test_a_low_panel_has_the_rest_in_a_menu(panel: BreakpointsPanel) -> None:
+    stops = panel.context.stops
+    assert panel.more_button.isHidden()
+    panel.resize(420, 150)
+    assert panel.more_button.isVisible()
+    QTest.keyClick(panel.more_button, Key.Key_Space)
+    assert panel.menu.isVisible()
+    assert not panel.remove_action.isEnabled()
+    assert panel.limit_action.text() == "At most 256 tokens…"
+    panel.menu.close()
+    stops.add(OnStep(1))
+    QTest.keyClick(panel.more_button, Key.Key_Space)
+    panel.limit_action.trigger()
+    assert panel.limit_dialog is not None
+    panel.limit_dialog.setIntValue(7)
+    panel.limit_dialog.accept()
+    assert stops.limit == 7
+    assert panel.limit.value() == 7
+    panel.remove_action.trigger()
+    assert not stops.items.items
+    panel.menu.close()
+
+
 def test_the_limit_is_set_in_the_panel(panel: BreakpointsPanel) -> None:
     panel.limit.setValue(3)
     assert panel.context.stops.limit == 3
