@@ -27,6 +27,7 @@ from decoder_gui.widgets.tips import show_tip
 from decoder_gui.widgets.value_colours import sequential
 
 ROW, COLUMN, HEAD, PAD, GAP = 24, 84, 34, 6, 2
+LEAST_NAMES = 0.25  # of the width, for the names of the rows
 
 
 @dataclass(frozen=True)
@@ -304,7 +305,10 @@ class LensGrid(QAbstractScrollArea):
             return
         metrics = QFontMetrics(self._style.font(Face.SMALL))
         longest = (metrics.horizontalAdvance(view.row_label(row)) for row in range(view.rows))
-        self._names = max(longest, default=0) + px(PAD) * 2
+        # Names give way where they would leave no room for a cell; a tooltip says them whole.
+        spare = max(round(LEAST_NAMES * self.viewport().width()), 1)
+        spare = max(spare, self.viewport().width() - px(COLUMN))
+        self._names = min(max(longest, default=0) + px(PAD) * 2, spare)
         across, down = self.horizontalScrollBar(), self.verticalScrollBar()
         wide = view.columns * px(COLUMN) + self._names - self.viewport().width()
         high = view.rows * px(ROW) + px(HEAD) - self.viewport().height()
@@ -323,7 +327,8 @@ class LensGrid(QAbstractScrollArea):
         if rect.left() < self._names:
             across.setValue(across.value() + rect.left() - self._names)
         elif rect.right() >= self.viewport().width():
-            across.setValue(across.value() + rect.right() - self.viewport().width() + px(GAP))
+            beyond = rect.right() - self.viewport().width() + px(GAP)
+            across.setValue(across.value() + min(beyond, rect.left() - self._names))
         if rect.top() < px(HEAD):
             down.setValue(down.value() + rect.top() - px(HEAD))
         elif rect.bottom() >= self.viewport().height():

@@ -351,3 +351,16 @@ def test_a_step_without_a_residual_draws_nothing_anew(
     assert drawn
     assert panel.view is not None
     assert panel.view.exists(2, panel.view.columns - 1)
+
+
+def test_in_a_narrow_panel_the_cell_in_hand_is_whole(panel: LogitLensPanel, qtbot: QtBot) -> None:
+    context, grid = panel.context, panel.grid
+    panel.resize(300, 240)
+    context.set_scale(2.0)
+    qtbot.wait(20)
+    rect = grid.cell_rect(*grid.current)
+    assert grid.current[1] == view_of(panel).columns - 1
+    assert grid.viewport().rect().contains(rect)
+    names = grid.viewport().width() - rect.width()
+    assert rect.left() >= names // 2
+    context.set_scale(1.0)
