@@ -325,6 +325,8 @@ class Workspace(QWidget):
         self.top_bar.set_style(style)
         self.top_bar.set_projector(style.projector)
         self.desks.set_style(style)
+        if self.shortcuts_dialog is not None and self.shortcuts_dialog.isVisible():
+            self.shortcuts_dialog.set_style(style)
 
     def _update_top_bar(self) -> None:
         context = self.context

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
@@ -135,3 +135,16 @@ def test_the_branch_in_hand_is_in_sight_in_a_low_panel(workspace: Workspace) -> 
     place = table.visualRect(table.model().index(last, 0))
     assert table.viewport().rect().contains(place)
     assert not table.viewport().rect().contains(table.visualRect(table.model().index(0, 0)))
+
+
+def test_the_list_of_keys_follows_the_scale_while_it_is_open(workspace: Workspace) -> None:
+    context = workspace.context
+    QTest.keyClicks(workspace.window(), "?")
+    dialog = workspace.shortcuts_dialog
+    assert dialog is not None
+    assert dialog.isVisible()
+    label = dialog.findChildren(QLabel)[-1]
+    before = label.font().pixelSize(), label.font().pointSizeF()
+    context.set_scale(0.6)
+    assert (label.font().pixelSize(), label.font().pointSizeF()) < before
+    dialog.close()
