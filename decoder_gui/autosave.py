@@ -15,8 +15,8 @@ from time import time
 from PySide6.QtCore import QLockFile, QObject, QTimer
 
 from decoder_gui.commands.sessions import Sessions, describe
-from decoder_gui.debugger.session_file import SUFFIX, SavedSession, SessionFileError, write
-from decoder_gui.debugger.session_reading import read
+from decoder_gui.debugger.saving.session_file import SUFFIX, SavedSession, SessionFileError, write
+from decoder_gui.debugger.saving.session_reading import read
 
 DELAY = 400  # ms from a change to its being written
 WRITTEN_BY_NOW = 3600  # s after which nobody is still writing a file

@@ -102,8 +102,8 @@ def _window(arguments: Arguments) -> int:
 
 
 def _trace(arguments: Arguments) -> int:
-    from decoder_gui.debugger.captured_session import CapturedSession, session_for
     from decoder_gui.debugger.report import as_object, as_text, execute, play
+    from decoder_gui.debugger.saving.captured_session import CapturedSession, session_for
     from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
 
     options = _run_options(arguments)
@@ -117,7 +117,7 @@ def _trace(arguments: Arguments) -> int:
         tokens = 1 if options.tokens is None else options.tokens
         outcome = execute(session, prompt_ids, sampling, tokens)
     if arguments.capture is not None:
-        from decoder_gui.debugger.capture_writing import write_run
+        from decoder_gui.debugger.saving.capture_writing import write_run
 
         for _ in write_run(arguments.capture, session, outcome.run, outcome.sampling):
             pass
@@ -132,8 +132,8 @@ def _trace(arguments: Arguments) -> int:
 
 
 def _check(arguments: Arguments) -> int:
-    from decoder_gui.debugger.captured_session import CapturedSession, session_for
     from decoder_gui.debugger.report import check_lines, check_objects, checks_of, play
+    from decoder_gui.debugger.saving.captured_session import CapturedSession, session_for
     from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
     from model.checks import Subject, run_checks
 
@@ -167,9 +167,9 @@ def _check(arguments: Arguments) -> int:
 
 
 def _diff(arguments: Arguments) -> int:
-    from decoder_gui.debugger.comparison import compare
-    from decoder_gui.debugger.diff import Second, pair, side_names, sources
-    from decoder_gui.debugger.diff_report import as_object, as_text
+    from decoder_gui.debugger.comparing.comparison import compare
+    from decoder_gui.debugger.comparing.diff import Second, pair, side_names, sources
+    from decoder_gui.debugger.comparing.diff_report import as_object, as_text
     from model.captured_run import Capture
     from model.tokenizers import encode_prompt
 

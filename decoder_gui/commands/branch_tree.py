@@ -13,8 +13,8 @@ from decoder_gui.debugger.branch_history import History, Shape
 from decoder_gui.debugger.branches import Branch, Tree
 from decoder_gui.debugger.cursor import Cursor, last
 from decoder_gui.debugger.engine_room import Rearranged, Restarted
-from decoder_gui.debugger.restoring import Restored, tree_of
 from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.saving.restoring import Restored, tree_of
 from decoder_gui.debugger.session import BranchBegan
 from decoder_gui.worker import Ended
 from model.errors import sentence

@@ -9,8 +9,8 @@ import numpy as np
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
-from decoder_gui.debugger.lens import NO_TARGET, NoReadout, reader
-from decoder_gui.debugger.lens_table import LensTable, lens_columns
+from decoder_gui.debugger.laboratory.lens import NO_TARGET, NoReadout, reader
+from decoder_gui.debugger.laboratory.lens_table import LensTable, lens_columns
 from decoder_gui.worker import Ended
 from model.engine import Array
 from model.errors import DecoderError

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoder_gui.debugger.lens import NO_TARGET, Doubles
-from decoder_gui.debugger.lens_table import LensTable
+from decoder_gui.debugger.laboratory.lens import NO_TARGET, Doubles
+from decoder_gui.debugger.laboratory.lens_table import LensTable
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_count, format_percent
 from decoder_gui.viewdata.operands import Cell

@@ -17,7 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractScrollArea, QMenu, QWidget
 
-from decoder_gui.debugger.spots import Shown
+from decoder_gui.debugger.stopping.spots import Shown
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.watches import WatchesView, WatchRow
 from decoder_gui.widgets.spark_plot import SparkPlot

@@ -8,14 +8,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from decoder_gui.debugger.breakpoints import Breakpoint, Breakpoints
 from decoder_gui.debugger.cursor import Cursor, neighbour
-from decoder_gui.debugger.lens import lens_top
-from decoder_gui.debugger.rules import InvalidRule, Rule, Side, all_rules, forms, rule_from_dict
-from decoder_gui.debugger.rules.attention import AboveDiagonal, RowSum
-from decoder_gui.debugger.rules.cache import CacheShare
-from decoder_gui.debugger.rules.layers import TopChanges
-from decoder_gui.debugger.rules.places import (
+from decoder_gui.debugger.laboratory.lens import lens_top
+from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.stopping.breakpoints import Breakpoint, Breakpoints
+from decoder_gui.debugger.stopping.rules import (
+    InvalidRule,
+    Rule,
+    Side,
+    all_rules,
+    forms,
+    rule_from_dict,
+)
+from decoder_gui.debugger.stopping.rules.attention import AboveDiagonal, RowSum
+from decoder_gui.debugger.stopping.rules.cache import CacheShare
+from decoder_gui.debugger.stopping.rules.layers import TopChanges
+from decoder_gui.debugger.stopping.rules.places import (
     AtEvent,
     OnLayer,
     OnOperation,
@@ -24,12 +32,11 @@ from decoder_gui.debugger.rules.places import (
     OnStep,
     TokenChosen,
 )
-from decoder_gui.debugger.rules.sampling import Entropy, FewKept, LogProbability
-from decoder_gui.debugger.rules.values import CellBeyond, CellCrosses, NotFinite
-from decoder_gui.debugger.run import Run
-from decoder_gui.debugger.run_to import Judge, session_recompute
-from decoder_gui.debugger.scene import Scene
-from decoder_gui.debugger.spots import Spot
+from decoder_gui.debugger.stopping.rules.sampling import Entropy, FewKept, LogProbability
+from decoder_gui.debugger.stopping.rules.values import CellBeyond, CellCrosses, NotFinite
+from decoder_gui.debugger.stopping.run_to import Judge, session_recompute
+from decoder_gui.debugger.stopping.scene import Scene
+from decoder_gui.debugger.stopping.spots import Spot
 from model.sampling import SamplingConfig, distribution
 from model.trace import Event, Phase, Trace
 from tests.debugger.recorded import held, logits_of, random_loaded, record, tiny_loaded

@@ -6,14 +6,16 @@ from collections.abc import Generator, Sequence
 
 import pytest
 
-from decoder_gui.debugger import run_to
-from decoder_gui.debugger.breakpoints import Breakpoint
 from decoder_gui.debugger.choosing import generate
 from decoder_gui.debugger.cursor import Cursor, first, last
-from decoder_gui.debugger.rules import Rule, Side
-from decoder_gui.debugger.rules.attention import RowSum
-from decoder_gui.debugger.rules.cache import CacheShare
-from decoder_gui.debugger.rules.places import (
+from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.session import Session, StepEnded
+from decoder_gui.debugger.stopping import run_to
+from decoder_gui.debugger.stopping.breakpoints import Breakpoint
+from decoder_gui.debugger.stopping.rules import Rule, Side
+from decoder_gui.debugger.stopping.rules.attention import RowSum
+from decoder_gui.debugger.stopping.rules.cache import CacheShare
+from decoder_gui.debugger.stopping.rules.places import (
     AtEvent,
     OnLayer,
     OnOperation,
@@ -21,10 +23,9 @@ from decoder_gui.debugger.rules.places import (
     OnPosition,
     OnStep,
 )
-from decoder_gui.debugger.rules.sampling import Entropy
-from decoder_gui.debugger.rules.values import NotFinite
-from decoder_gui.debugger.run import Run
-from decoder_gui.debugger.run_to import (
+from decoder_gui.debugger.stopping.rules.sampling import Entropy
+from decoder_gui.debugger.stopping.rules.values import NotFinite
+from decoder_gui.debugger.stopping.run_to import (
     Halt,
     Judge,
     Searched,
@@ -33,8 +34,7 @@ from decoder_gui.debugger.run_to import (
     search,
     session_recompute,
 )
-from decoder_gui.debugger.scene import Elsewhere, Scene
-from decoder_gui.debugger.session import Session, StepEnded
+from decoder_gui.debugger.stopping.scene import Elsewhere, Scene
 from model.errors import NoWeights
 from model.sampling import SamplingConfig
 from model.trace import Phase

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from decoder_gui.debugger.run import Run
-from decoder_gui.debugger.spots import Shown, Spot
-from decoder_gui.debugger.watches import Histories, WatchList
+from decoder_gui.debugger.stopping.spots import Shown, Spot
+from decoder_gui.debugger.stopping.watches import Histories, WatchList
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_value
 from decoder_gui.viewdata.watches import NO_WATCHES, WatchRow, build_watches

@@ -11,8 +11,8 @@ import pytest
 
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import BlockReplayed
-from decoder_gui.debugger.spots import InvalidSpot, Reading, Shown, Spot, read, read_row
-from decoder_gui.debugger.watches import (
+from decoder_gui.debugger.stopping.spots import InvalidSpot, Reading, Shown, Spot, read, read_row
+from decoder_gui.debugger.stopping.watches import (
     Changed,
     Histories,
     WatchList,

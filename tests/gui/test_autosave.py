@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from decoder_gui.autosave import FOLDER, Autosave
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.session_reading import read
+from decoder_gui.debugger.saving.session_reading import read
 from decoder_gui.main_window import MainWindow
 from decoder_gui.view import View
 from decoder_gui.waiting import wait_until

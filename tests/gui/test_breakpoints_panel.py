@@ -13,16 +13,16 @@ from pytestqt.qtbot import QtBot
 
 from decoder_gui.commands import stops as stops_module
 from decoder_gui.context import AppContext
-from decoder_gui.debugger import run_to
 from decoder_gui.debugger.cursor import Cursor, first, last
-from decoder_gui.debugger.rules import Side, all_rules
-from decoder_gui.debugger.rules.attention import AboveDiagonal, RowSum
-from decoder_gui.debugger.rules.cache import CacheShare
-from decoder_gui.debugger.rules.places import AtEvent, OnOperation, OnPosition, OnStep
-from decoder_gui.debugger.rules.sampling import Entropy
-from decoder_gui.debugger.rules.values import CellBeyond, CellCrosses, NotFinite
 from decoder_gui.debugger.session import Session
-from decoder_gui.debugger.spots import Spot
+from decoder_gui.debugger.stopping import run_to
+from decoder_gui.debugger.stopping.rules import Side, all_rules
+from decoder_gui.debugger.stopping.rules.attention import AboveDiagonal, RowSum
+from decoder_gui.debugger.stopping.rules.cache import CacheShare
+from decoder_gui.debugger.stopping.rules.places import AtEvent, OnOperation, OnPosition, OnStep
+from decoder_gui.debugger.stopping.rules.sampling import Entropy
+from decoder_gui.debugger.stopping.rules.values import CellBeyond, CellCrosses, NotFinite
+from decoder_gui.debugger.stopping.spots import Spot
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.find.breakpoints import BreakpointsPanel
 from decoder_gui.panels.forward_pass import ForwardPassPanel

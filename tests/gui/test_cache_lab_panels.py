@@ -11,7 +11,7 @@ from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.policies import Policy
+from decoder_gui.debugger.laboratory.policies import Policy
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.base import Panel
 from decoder_gui.panels.cache.cached_row import CachedRowPanel

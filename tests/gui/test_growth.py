@@ -5,8 +5,8 @@ from __future__ import annotations
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.rules.core import Side
-from decoder_gui.debugger.rules.sampling import Entropy
+from decoder_gui.debugger.stopping.rules.core import Side
+from decoder_gui.debugger.stopping.rules.sampling import Entropy
 from decoder_gui.panels.base import Panel
 from decoder_gui.waiting import wait_until
 

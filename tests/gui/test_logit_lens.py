@@ -15,8 +15,9 @@ from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.lens_table import lens_columns
+from decoder_gui.debugger.laboratory.lens_table import lens_columns
 from decoder_gui.panels.find.logit_lens import LogitLensPanel
+from decoder_gui.theme.style import Style
 from decoder_gui.viewdata.lens import LensView, share_text
 from tests.gui.conftest import settle
 
@@ -342,9 +343,12 @@ def test_a_step_without_a_residual_draws_nothing_anew(
     go(context, 1, "blocks.1.ln1")
     drawn: list[int] = []
     draw = panel.grid.set_view
-    monkeypatch.setattr(
-        panel.grid, "set_view", lambda view, at, style: (drawn.append(1), draw(view, at, style))
-    )
+
+    def counted(view: LensView | None, at: tuple[int, int], style: Style) -> None:
+        drawn.append(1)
+        draw(view, at, style)
+
+    monkeypatch.setattr(panel.grid, "set_view", counted)
     context.move(1)
     assert not drawn
     go(context, 1, "blocks.2.ln1")

@@ -7,9 +7,9 @@ import pytest
 from decoder_gui.commands import stops as stops_module
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor, Granularity, last
-from decoder_gui.debugger.rules import Side
-from decoder_gui.debugger.rules.places import AtEvent, OnOperation, OnStep
-from decoder_gui.debugger.rules.sampling import Entropy
+from decoder_gui.debugger.stopping.rules import Side
+from decoder_gui.debugger.stopping.rules.places import AtEvent, OnOperation, OnStep
+from decoder_gui.debugger.stopping.rules.sampling import Entropy
 from decoder_gui.waiting import wait_until
 
 

@@ -20,7 +20,7 @@ from decoder_gui.arguments import parse
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.sampling_code import GENERATORS
+from decoder_gui.debugger.laboratory.sampling_code import GENERATORS
 from decoder_gui.panels.base import Panel, panels_of
 from decoder_gui.panels.next_token import NextTokenPanel
 from decoder_gui.panels.sampling.continuations import ContinuationsPanel

@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor, Granularity
-from decoder_gui.debugger.rules.places import OnOperation, OnStep
+from decoder_gui.debugger.stopping.rules.places import OnOperation, OnStep
 from decoder_gui.panels.timeline import TimelinePanel
 from decoder_gui.theme.palette import PALETTES, Palette, contrast
 from decoder_gui.theme.style import Style

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from decoder_gui.context import AppContext
 from decoder_gui.debugger import session
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.spots import Shown, Spot
+from decoder_gui.debugger.stopping.spots import Shown, Spot
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.find.watches import WatchesPanel
 from decoder_gui.panels.values import ValuesPanel

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.breakpoints import Breakpoint
+from decoder_gui.debugger.stopping.breakpoints import Breakpoint
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.stopping import ask_for_breakpoint
 from decoder_gui.view import View
