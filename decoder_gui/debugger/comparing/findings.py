@@ -23,7 +23,8 @@ class Place:
         column: key, coordinate or token id; for a choice, None.
         left, right: the two numbers; for a choice, the two token ids.
         difference: relative, see :mod:`decoder_gui.debugger.comparing.differences`; may be NaN or
-            infinite. For a choice, the distance of the two distributions, or 1 for two different tokens.
+            infinite. For a choice, the distance of the two distributions, or 1 for two different
+            tokens.
     """
 
     operation: int

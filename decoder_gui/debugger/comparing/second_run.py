@@ -1,8 +1,8 @@
 """Where the other run of a comparison comes from.
 
 Each is a function that makes a :class:`~decoder_gui.debugger.comparing.recording.Side`, as a
-generator that can be left between two operations. What they record has a byte budget of its own, and none of them
-touches the session whose run is compared: they make caches of their own.
+generator that can be left between two operations. What they record has a byte budget of its own,
+and none of them touches the session whose run is compared: they make caches of their own.
 """
 
 from __future__ import annotations
