@@ -81,7 +81,8 @@ def learn(context: AppContext) -> None:
     context.learning.run_free(4)
     wait_until(lambda: context.idle)
     context.learning.choose_target(context.trace.token_ids[7] if context.trace else 0)
-    context.learning.train(5)
+    context.learning.set_learning_rate(0.002)
+    context.learning.train(8)
 
 
 PICTURES: dict[View, Callable[[AppContext], None]] = {
