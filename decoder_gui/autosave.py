@@ -10,14 +10,16 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import time
 
 from PySide6.QtCore import QLockFile, QObject, QTimer
 
 from decoder_gui.commands.sessions import Sessions, describe
-from decoder_gui.debugger.session_file import SUFFIX, SavedSession, SessionFileError, write
-from decoder_gui.debugger.session_reading import read
+from decoder_gui.debugger.saving.session_file import SUFFIX, SavedSession, SessionFileError, write
+from decoder_gui.debugger.saving.session_reading import read
 
 DELAY = 400  # ms from a change to its being written
+WRITTEN_BY_NOW = 3600  # s after which nobody is still writing a file
 FOLDER = "unsaved"
 _LOCK = ".lock"
 
@@ -57,6 +59,10 @@ class Autosave(QObject):
     def left_behind(self) -> tuple[LeftBehind, ...]:
         """Sessions of windows that are gone, the latest first; damaged files are removed."""
         found = []
+        for half in self._folder.glob(".*.part"):  # of a window that was killed while it wrote
+            with suppress(OSError):
+                if time() - half.stat().st_mtime > WRITTEN_BY_NOW:
+                    half.unlink()
         for path in self._folder.glob(f"*{SUFFIX}"):
             if path == self.path or not _free(path):
                 continue

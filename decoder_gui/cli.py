@@ -102,8 +102,8 @@ def _window(arguments: Arguments) -> int:
 
 
 def _trace(arguments: Arguments) -> int:
-    from decoder_gui.debugger.captured_session import CapturedSession, session_for
     from decoder_gui.debugger.report import as_object, as_text, execute, play
+    from decoder_gui.debugger.saving.captured_session import CapturedSession, session_for
     from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
 
     options = _run_options(arguments)
@@ -117,7 +117,7 @@ def _trace(arguments: Arguments) -> int:
         tokens = 1 if options.tokens is None else options.tokens
         outcome = execute(session, prompt_ids, sampling, tokens)
     if arguments.capture is not None:
-        from decoder_gui.debugger.capture_writing import write_run
+        from decoder_gui.debugger.saving.capture_writing import write_run
 
         for _ in write_run(arguments.capture, session, outcome.run, outcome.sampling):
             pass
@@ -132,8 +132,8 @@ def _trace(arguments: Arguments) -> int:
 
 
 def _check(arguments: Arguments) -> int:
-    from decoder_gui.debugger.captured_session import CapturedSession, session_for
     from decoder_gui.debugger.report import check_lines, check_objects, checks_of, play
+    from decoder_gui.debugger.saving.captured_session import CapturedSession, session_for
     from decoder_gui.viewdata import display_check  # noqa: F401  it registers a check
     from model.checks import Subject, run_checks
 
@@ -167,9 +167,10 @@ def _check(arguments: Arguments) -> int:
 
 
 def _diff(arguments: Arguments) -> int:
-    from decoder_gui.debugger.comparison import compare
-    from decoder_gui.debugger.diff import Second, pair, side_names, sources
-    from decoder_gui.debugger.diff_report import as_object, as_text
+    from decoder_gui.debugger.comparing.comparison import compare
+    from decoder_gui.debugger.comparing.diff import Second, pair, side_names, sources
+    from decoder_gui.debugger.comparing.diff_report import as_object, as_text
+    from model.captured_run import Capture
     from model.tokenizers import encode_prompt
 
     options, diff = _run_options(arguments), arguments.diff
@@ -184,6 +185,9 @@ def _diff(arguments: Arguments) -> int:
         return encode_prompt(loaded.tokenizer, options.prompt_for(loaded.name))
 
     ours, theirs = sources(specs, lambda spec: _prepare(replace(options, model=spec)).loaded)
+    for spec, source in zip(specs, (ours, theirs), strict=True):
+        if isinstance(source, Capture):
+            _require_its_own_text(options, spec)
     names = side_names((ours, theirs), specs, second)
     tokens = CHECK_TOKENS if options.tokens is None else options.tokens
     sides = pair(ours, theirs, names, prompt_ids, sampling, tokens, second)
@@ -246,10 +250,23 @@ def _open(options: RunOptions) -> tuple[Prepared, list[int], SamplingConfig]:
     if ready.recorded:
         if options.prompt is not None or options.prompt_ids is not None:
             raise NoWeights("another prompt cannot be run")
+        _require_its_own_text(options, options.model)
         return ready, [], sampling
     if options.prompt_ids is not None:
         return ready, list(options.prompt_ids), sampling
     return ready, encode_prompt(loaded.tokenizer, options.prompt_for(loaded.name)), sampling
+
+
+def _require_its_own_text(options: RunOptions, spec: str) -> None:
+    """Refuse to run a capture, or a model beside one, over other tokens than were recorded."""
+    named = {
+        "--prompt": options.prompt,
+        "--prompt-ids": options.prompt_ids,
+        "--tokens": options.tokens,
+    }
+    given = [name for name, value in named.items() if value is not None]
+    if given:
+        raise BadArguments(f"{spec} is a capture, with tokens of its own: leave out {given[0]}")
 
 
 def _prepare(options: RunOptions) -> Prepared:

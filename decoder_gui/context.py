@@ -40,8 +40,8 @@ from decoder_gui.debugger.engine_room import (
 )
 from decoder_gui.debugger.keeping import stream_in_hand
 from decoder_gui.debugger.library import Preparing
-from decoder_gui.debugger.restoring import Restored
 from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.saving.restoring import Restored
 from decoder_gui.debugger.session import BlockReplayed, BranchBegan, StepBegan, StepEnded
 from decoder_gui.engine_link import EngineLink
 from decoder_gui.theme.style import Style

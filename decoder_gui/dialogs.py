@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.hub import PREFIX
-from decoder_gui.debugger.session_file import SUFFIX
+from decoder_gui.debugger.saving.session_file import SUFFIX
 from decoder_gui.viewdata.moment import ModelInfo, Moment
 from decoder_gui.widgets.focus_return import return_focus
 from model.tokenizers import cut_front

@@ -107,6 +107,8 @@ def _start(context: AppContext, run: RunOptions, *, may_ask: bool = True) -> Non
         if context.recorded:
             if run.fault is not None or run.prompt is not None or run.prompt_ids is not None:
                 raise NoWeights("another prompt or a fault would need them")
+            if run.tokens is not None:
+                raise NoWeights("further tokens would need them")
             return
         if run.prompt_ids is not None:
             ids = list(run.prompt_ids)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QFileDialog, QMessageBox, QWidget
 
-from decoder_gui.debugger.session_file import SUFFIX
+from decoder_gui.debugger.saving.session_file import SUFFIX
 from decoder_gui.dialogs import ask_for_file, ask_for_folder, where_to_save
 
 SESSIONS = f"Sessions (*{SUFFIX})"

@@ -12,7 +12,7 @@ from decoder_gui import session_dialogs
 from decoder_gui.autosave import FOLDER, Autosave, LeftBehind
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.session_file import SUFFIX, SavedSession, SessionFileError, write
+from decoder_gui.debugger.saving.session_file import SUFFIX, SavedSession, SessionFileError, write
 from decoder_gui.desks import Desks
 from decoder_gui.view import View
 from decoder_gui.widgets.offer_bar import OfferBar

@@ -9,12 +9,12 @@ from PySide6.QtCore import QObject, QPoint
 from PySide6.QtWidgets import QMenu, QWidget
 
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.spots import Spot
+from decoder_gui.debugger.stopping.spots import Spot
 from decoder_gui.viewdata.values import ValuesView
 from decoder_gui.widgets.value_grid import ValueGrid
 
 if TYPE_CHECKING:  # imported when somebody asks: no start waits for it
-    from decoder_gui.debugger.rules import Rule
+    from decoder_gui.debugger.stopping.rules import Rule
     from decoder_gui.widgets.breakpoint_dialog import BreakpointDialog
 
 
@@ -25,7 +25,7 @@ def ask_for_breakpoint(
 
     Without a rule to begin with, it suggests the operation in hand.
     """
-    from decoder_gui.debugger.rules.places import OnOperation
+    from decoder_gui.debugger.stopping.rules.places import OnOperation
     from decoder_gui.widgets.breakpoint_dialog import BreakpointDialog
 
     trace, cursor = context.trace, context.cursor
@@ -93,7 +93,7 @@ class CellActions(QObject):
 
     def stop(self, row: int, column: int) -> None:
         """Ask for a value at which to stop."""
-        from decoder_gui.debugger.rules.values import CellBeyond, CellCrosses
+        from decoder_gui.debugger.stopping.rules.values import CellBeyond, CellCrosses
 
         spot, view = self.spot(row, column), self._view()
         if spot is None or view is None:

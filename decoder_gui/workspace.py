@@ -96,6 +96,7 @@ class Workspace(QWidget):
         for panel in self._fixed:
             if panel.place is Place.FOOT:
                 self._rows.addWidget(panel)
+                self.top_bar.set_foot(panel)
 
         application = QApplication.instance()
         assert isinstance(application, QApplication)
@@ -324,6 +325,8 @@ class Workspace(QWidget):
         self.top_bar.set_style(style)
         self.top_bar.set_projector(style.projector)
         self.desks.set_style(style)
+        if self.shortcuts_dialog is not None and self.shortcuts_dialog.isVisible():
+            self.shortcuts_dialog.set_style(style)
 
     def _update_top_bar(self) -> None:
         context = self.context

@@ -109,6 +109,21 @@ def test_a_capture_agrees_with_the_model_that_it_is_of(
     )
 
 
+def test_a_capture_is_of_tokens_of_its_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = save(tmp_path / "run.safetensors", captured_steps(tokens=1))
+    for argv in (
+        ("diff", "stories", path, "--prompt", "Hello"),
+        ("diff", path, "stories", "--tokens", "2"),
+        ("trace", path, "--tokens", "2"),
+        ("check", path, "--tokens", "2"),
+    ):
+        assert main(list(argv)) == 2
+        said = capsys.readouterr().err
+        assert f"{path} is a capture, with tokens of its own: leave out {argv[-2]}" in said
+
+
 def test_a_broken_decoder_is_named_from_its_capture(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -85,9 +86,12 @@ def imports_of(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, f"{origin}.{alias.name}"
 
 
-IMPORTS = {
-    name: list(imports_of(path.read_text(encoding="utf-8"))) for name, path in SOURCES.items()
-}
+@cache
+def imports() -> dict[str, list[tuple[int, str]]]:
+    """The imports of every module; read once, and not by who only collects tests."""
+    return {
+        name: list(imports_of(path.read_text(encoding="utf-8"))) for name, path in SOURCES.items()
+    }
 
 
 def within(name: str, folder: str) -> bool:
@@ -100,7 +104,7 @@ def reached_from(layer: str) -> dict[str, str]:
     waiting = list(found)
     while waiting:
         importer = waiting.pop()
-        for _, target in IMPORTS[importer]:
+        for _, target in imports()[importer]:
             if target in SOURCES and target not in found:
                 found[target] = importer
                 waiting.append(target)
@@ -117,7 +121,7 @@ def test_the_walk_sees_imports_wherever_they_stand() -> None:
 def test_imports_are_absolute() -> None:
     relative = [
         f"{name}:{line}"
-        for name, targets in IMPORTS.items()
+        for name, targets in imports().items()
         for line, target in targets
         if target.startswith(".")
     ]
@@ -140,7 +144,7 @@ def test_what_runs_without_a_window_never_names_qt(layer: str) -> None:
     wrong = [
         f"{name}:{line} imports {target}"
         for name in reached_from(layer)
-        for line, target in IMPORTS[name]
+        for line, target in imports()[name]
         if any(within(target, package) for package in QT)
     ]
     assert not wrong
@@ -153,7 +157,7 @@ def test_the_arithmetic_needs_numpy_at_most_and_readers_their_reader() -> None:
         for room, packages in READING_FILES.items():
             if within(name, room):
                 allowed |= packages
-        for line, target in IMPORTS[name]:
+        for line, target in imports()[name]:
             top = target.split(".")[0]
             if top != "model" and top not in sys.stdlib_module_names and top not in allowed:
                 wrong.append(f"{name}:{line} imports {target}")

@@ -85,7 +85,8 @@ def test_the_wheel_holds_both_packages_and_every_bundled_file(names: set[str]) -
     modules = files_of("decoder_gui", ".py") | files_of("model", ".py")
     assert {"decoder_gui/cli.py", "model/tiny.py"} <= modules
     assert modules <= names
-    assets = files_of("assets") - {"assets/window.png"}  # the README's picture
+    shown = {"assets/window.png", *files_of("assets/pictures")}  # by the README
+    assets = files_of("assets") - shown
     assert {f"assets/{name}" for name in NEEDED} <= assets
     assert {f"decoder_gui/{name}" for name in assets} <= names
     assert {"decoder_gui/py.typed", "model/py.typed"} <= names

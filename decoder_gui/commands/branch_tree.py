@@ -13,8 +13,8 @@ from decoder_gui.debugger.branch_history import History, Shape
 from decoder_gui.debugger.branches import Branch, Tree
 from decoder_gui.debugger.cursor import Cursor, last
 from decoder_gui.debugger.engine_room import Rearranged, Restarted
-from decoder_gui.debugger.restoring import Restored, tree_of
 from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.saving.restoring import Restored, tree_of
 from decoder_gui.debugger.session import BranchBegan
 from decoder_gui.worker import Ended
 from model.errors import sentence
@@ -71,6 +71,7 @@ class BranchTree(Commands):
             case Rearranged():
                 return self._on_rearranged(update)
             case Restarted(branch):
+                self._say_what_is_gone()
                 run = self.tree.active_branch.run.fork(())
                 run.edits = ()  # those of a branch end with it
                 self.begin(run, branch)
@@ -122,6 +123,15 @@ class BranchTree(Commands):
         self.tree, self._limbo = tree.shaped(shape, limbo), limbo
         self.kept = dict(update.kept)
         return self.tree.active_branch.run
+
+    def _say_what_is_gone(self) -> None:
+        others = len(self.tree) - 1
+        if others > 0:
+            noun = "other branch is" if others == 1 else "other branches are"
+            self.context.notice.emit(
+                f"{others} {noun} gone: Prefill begins anew. "
+                "Edit the text (Ctrl+Shift+P) begins a branch instead."
+            )
 
     def warn_of_others(self) -> None:
         """Say what becomes of the branches that are not in hand when all is run again."""

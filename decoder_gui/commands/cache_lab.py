@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
-from decoder_gui.debugger.cache_rows import CachedRow, Shortened, read_row, shorten
-from decoder_gui.debugger.cost_curve import CostPoint, lengths_for, measure
-from decoder_gui.debugger.policies import SINKS, Divergence, Policy, compare
-from decoder_gui.debugger.roofline import (
+from decoder_gui.debugger.laboratory.cache_rows import CachedRow, Shortened, read_row, shorten
+from decoder_gui.debugger.laboratory.cost_curve import CostPoint, lengths_for, measure
+from decoder_gui.debugger.laboratory.policies import SINKS, Divergence, Policy, compare
+from decoder_gui.debugger.laboratory.roofline import (
     Machine,
     Measuring,
     PhaseTime,

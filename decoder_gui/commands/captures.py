@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from decoder_gui.commands.base import Commands
-from decoder_gui.debugger.capture_writing import Writing, write_run
+from decoder_gui.debugger.saving.capture_writing import Writing, write_run
 from decoder_gui.worker import Ended
 from model.byte_counts import format_bytes
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
-from decoder_gui.debugger.against import (
+from decoder_gui.debugger.comparing.against import (
     Against,
     FullPass,
     Line,
@@ -20,11 +20,11 @@ from decoder_gui.debugger.against import (
     PlainLoops,
     lockstep,
 )
-from decoder_gui.debugger.comparison_words import headline
+from decoder_gui.debugger.comparing.comparison_words import headline
+from decoder_gui.debugger.comparing.findings import Comparison, OperationResult, Place
+from decoder_gui.debugger.comparing.pairs import Differences, differences_in, paired_rows
+from decoder_gui.debugger.comparing.recording import Arrays
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.findings import Comparison, OperationResult, Place
-from decoder_gui.debugger.pairs import Differences, differences_in, paired_rows
-from decoder_gui.debugger.recording import Arrays
 from decoder_gui.viewdata.operands import Cell
 from decoder_gui.viewdata.provenance import selection_at
 from decoder_gui.worker import Ended

@@ -10,9 +10,9 @@ import numpy as np
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
-from decoder_gui.debugger.evidence import Evidence, Surprise, weigh
-from decoder_gui.debugger.free_run import free_run
-from decoder_gui.debugger.lens import NoReadout, unembedder
+from decoder_gui.debugger.laboratory.evidence import Evidence, Surprise, weigh
+from decoder_gui.debugger.laboratory.free_run import free_run
+from decoder_gui.debugger.laboratory.lens import NoReadout, unembedder
 from decoder_gui.worker import Ended
 from model.engine import Array
 from model.errors import DecoderError, InvalidLearningRate, sentence

@@ -9,8 +9,8 @@ import numpy as np
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
-from decoder_gui.debugger.lens import NO_TARGET, NoReadout, reader
-from decoder_gui.debugger.lens_table import LensTable, lens_columns
+from decoder_gui.debugger.laboratory.lens import NO_TARGET, NoReadout, reader
+from decoder_gui.debugger.laboratory.lens_table import LensTable, lens_columns
 from decoder_gui.worker import Ended
 from model.engine import Array
 from model.errors import DecoderError
@@ -98,7 +98,7 @@ class Lens(Commands):
     def _concerns(self, trace: Trace, steps: tuple[Step, ...]) -> bool:
         """Whether the job on its way reads what is recorded now; there may be more by now."""
         return len(self._reading) <= len(steps) and all(
-            _final(trace, step) is vectors
+            _same(_final(trace, step), vectors)
             for step, vectors in zip(steps, self._reading, strict=False)
         )
 
@@ -109,7 +109,8 @@ class Lens(Commands):
             failed is not None
             and len(failed) == len(steps)
             and all(
-                _final(trace, step) is vectors for step, vectors in zip(steps, failed, strict=True)
+                _same(_final(trace, step), vectors)
+                for step, vectors in zip(steps, failed, strict=True)
             )
         )
 
@@ -133,7 +134,7 @@ class Lens(Commands):
             return 0
         kept = 0
         for step, vectors in zip(steps, self._read, strict=False):
-            if _final(trace, step) is not vectors:
+            if not _same(_final(trace, step), vectors):
                 break
             kept = min(step.last, self.table.last)
         wanted = np.array((*trace.token_ids[: steps[-1].last][1:], target), dtype=np.int64)[:kept]
@@ -148,3 +149,15 @@ def _complete(trace: Trace) -> tuple[Step, ...]:
 def _final(trace: Trace, step: Step) -> Array:
     found = trace.array(step.index, "ln_final")
     return np.zeros(0) if found is None else found
+
+
+def _same(one: Array, other: Array) -> bool:
+    """Whether both are the same memory: a pass cut short makes another view whenever it is asked.
+
+    Whoever compares holds one of them, so that its memory is nobody else's.
+    """
+    return one is other or (
+        one.shape == other.shape
+        and one.strides == other.strides
+        and bool(one.ctypes.data == other.ctypes.data or not one.size)
+    )

@@ -13,7 +13,8 @@ import numpy as np
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
 from decoder_gui.debugger.choosing import draw_many
-from decoder_gui.debugger.continuations import (
+from decoder_gui.debugger.cursor import last
+from decoder_gui.debugger.laboratory.continuations import (
     Continuation,
     Finished,
     Grown,
@@ -21,9 +22,8 @@ from decoder_gui.debugger.continuations import (
     Timing,
     continue_in_batch,
 )
-from decoder_gui.debugger.cursor import last
-from decoder_gui.debugger.sampling_code import is_on
-from decoder_gui.debugger.sampling_paste import read_settings
+from decoder_gui.debugger.laboratory.sampling_code import is_on
+from decoder_gui.debugger.laboratory.sampling_paste import read_settings
 from decoder_gui.debugger.session import DEFAULT_SEED
 from decoder_gui.viewdata.vocabulary_csv import csv_lines
 from decoder_gui.worker import Ended

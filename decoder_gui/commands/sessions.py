@@ -13,15 +13,15 @@ from decoder_gui.commands.base import Commands
 from decoder_gui.debugger.cursor import Cursor, last
 from decoder_gui.debugger.hub import PREFIX
 from decoder_gui.debugger.library import named_models
-from decoder_gui.debugger.restoring import saved_branches
-from decoder_gui.debugger.session_file import (
+from decoder_gui.debugger.saving.restoring import saved_branches
+from decoder_gui.debugger.saving.session_file import (
     SUFFIX,
     ModelReference,
     SavedSession,
     SessionFileError,
     write,
 )
-from decoder_gui.debugger.session_reading import read
+from decoder_gui.debugger.saving.session_reading import read
 from model.checkpoints import LoadedModel
 from model.errors import DecoderError, sentence
 

@@ -10,14 +10,14 @@ from PySide6.QtCore import QTimer
 
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands, Told
-from decoder_gui.debugger.breakpoints import Breakpoints
 from decoder_gui.debugger.cursor import Cursor, advance
+from decoder_gui.debugger.stopping.breakpoints import Breakpoints
 from decoder_gui.worker import Ended
 
 if TYPE_CHECKING:  # the rest is imported by the first run or breakpoint: no start waits for it
-    from decoder_gui.debugger.rules import Rule
-    from decoder_gui.debugger.run_to import Halt, Judge, Search
-    from decoder_gui.debugger.scene import Scene
+    from decoder_gui.debugger.stopping.rules import Rule
+    from decoder_gui.debugger.stopping.run_to import Halt, Judge, Search
+    from decoder_gui.debugger.stopping.scene import Scene
     from model.trace import Step
 
 SLICE = 0.012  # s that a search takes in the window's thread before the worker goes on with it
@@ -75,7 +75,7 @@ class Stops(Commands):
         """Set or clear a breakpoint at an event, the one in hand by default."""
         where, trace = self.context.cursor if cursor is None else cursor, self.context.trace
         if where is not None and trace is not None:
-            from decoder_gui.debugger.rules.places import AtEvent
+            from decoder_gui.debugger.stopping.rules.places import AtEvent
 
             self._toggle(AtEvent(where.step, trace.operations[where.operation].name))
 
@@ -85,7 +85,7 @@ class Stops(Commands):
         if operation is None and cursor is not None:
             operation = cursor.operation
         if trace is not None and operation is not None:
-            from decoder_gui.debugger.rules.places import OnOperation
+            from decoder_gui.debugger.stopping.rules.places import OnOperation
 
             self._toggle(OnOperation(trace.operations[operation].name))
 
@@ -95,7 +95,7 @@ class Stops(Commands):
         trace = self.context.trace
         if trace is None or not self.items.on:
             return frozenset()
-        from decoder_gui.debugger.rules.places import AtEvent
+        from decoder_gui.debugger.stopping.rules.places import AtEvent
 
         index = {operation.name: at for at, operation in enumerate(trace.operations)}
         return frozenset(
@@ -109,7 +109,7 @@ class Stops(Commands):
         trace = self.context.trace
         if trace is None or not self.items.on:
             return frozenset(), frozenset()
-        from decoder_gui.debugger.rules.places import OnOperation
+        from decoder_gui.debugger.stopping.rules.places import OnOperation
 
         patterns = {i.rule.pattern for i in self.items.on if isinstance(i.rule, OnOperation)}
         every = frozenset(
@@ -153,8 +153,8 @@ class Stops(Commands):
         context = self.context
         if context.trace is None or context.cursor is None or self.running or context.running:
             return
-        from decoder_gui.debugger.run_to import Judge
-        from decoder_gui.debugger.scene import Elsewhere
+        from decoder_gui.debugger.stopping.run_to import Judge
+        from decoder_gui.debugger.stopping.scene import Elsewhere
 
         if context.playing:
             context.toggle_play()
@@ -179,7 +179,7 @@ class Stops(Commands):
             name = None if self.context.model is None else self.context.model.path
             if name != self._model:
                 if self._model is not None and self.items.items:
-                    from decoder_gui.debugger.rules.places import AtEvent
+                    from decoder_gui.debugger.stopping.rules.places import AtEvent
 
                     events = [i.number for i in self.items if isinstance(i.rule, AtEvent)]
                     self.items = self.items.without(*events)
@@ -200,7 +200,7 @@ class Stops(Commands):
         if target is None or not self.items.on or context.would_leave(target):
             context.move(1)
             return
-        from decoder_gui.debugger.run_to import Judge, search
+        from decoder_gui.debugger.stopping.run_to import Judge, search
 
         judge = Judge(self._scene(elsewhere=False), self.items.on)
         self._look(judge, search(judge, here, 1), target)
@@ -253,7 +253,7 @@ class Stops(Commands):
             self.add(rule)
 
     def _scene(self, *, elsewhere: bool = True) -> Scene:
-        from decoder_gui.debugger.scene import Scene
+        from decoder_gui.debugger.stopping.scene import Scene
 
         context = self.context
         assert context.run_state is not None
@@ -270,7 +270,7 @@ class Stops(Commands):
 
     def _slice(self, judge: Judge, start: Cursor, direction: int) -> tuple[Halt | None, Cursor]:
         """As much of a search as the window can wait for: how it ended, or how far it came."""
-        from decoder_gui.debugger.run_to import at_beginning, at_end, goes_beyond, search
+        from decoder_gui.debugger.stopping.run_to import at_beginning, at_end, goes_beyond, search
 
         began, reached = perf_counter(), start
         searching = search(judge, start, direction)
@@ -287,7 +287,7 @@ class Stops(Commands):
         return None, reached
 
     def _go_back(self, judge: Judge, start: Cursor) -> None:
-        from decoder_gui.debugger.run_to import run_back, session_recompute
+        from decoder_gui.debugger.stopping.run_to import run_back, session_recompute
 
         room = self.context.room
 
@@ -299,7 +299,7 @@ class Stops(Commands):
         self.submit("Running back", job, heard=self._hear, ended=self._ended)
 
     def _go_on(self, judge: Judge, start: Cursor, reached: Cursor) -> None:
-        from decoder_gui.debugger.run_to import (
+        from decoder_gui.debugger.stopping.run_to import (
             Halt,
             Searched,
             goes_beyond,
@@ -336,7 +336,7 @@ class Stops(Commands):
         self.tell(Change.STOPS | Change.BUSY)
 
     def _hear(self, update: object) -> None:
-        from decoder_gui.debugger.run_to import Halt, Searched
+        from decoder_gui.debugger.stopping.run_to import Halt, Searched
 
         if isinstance(update, Halt):
             self.running = False
@@ -347,7 +347,7 @@ class Stops(Commands):
 
     def _ended(self, _: Ended | None) -> None:
         if self.running:
-            from decoder_gui.debugger.run_to import Halt
+            from decoder_gui.debugger.stopping.run_to import Halt
 
             self.running = False
             self.halt = Halt(None, LEFT)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from decoder_gui.change import Change
 from decoder_gui.commands.base import Commands
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.spots import STAGES, Shown, Spot
-from decoder_gui.debugger.watches import Histories, WatchList
+from decoder_gui.debugger.stopping.spots import STAGES, Shown, Spot
+from decoder_gui.debugger.stopping.watches import Histories, WatchList
 
 if TYPE_CHECKING:
     from decoder_gui.context import AppContext

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from decoder_gui.debugger.captured_session import CapturedSession, session_for
 from decoder_gui.debugger.choosing import generate
 from decoder_gui.debugger.freed_memory import give_back, keep_freed_memory
 from decoder_gui.debugger.library import Preparing, prepare
 from decoder_gui.debugger.lines import Continuation
 from decoder_gui.debugger.report import checks_of, play
-from decoder_gui.debugger.restoring import Restored, plan
+from decoder_gui.debugger.saving.captured_session import CapturedSession, session_for
+from decoder_gui.debugger.saving.restoring import Restored, plan
+from decoder_gui.debugger.saving.session_file import SavedSession
 from decoder_gui.debugger.session import DEFAULT_SEED, BranchEntered, Session, Update, peek
-from decoder_gui.debugger.session_file import SavedSession
 from model.ablation import Edit
 from model.checkpoints import LoadedModel
 from model.checkpoints.estimate import available_memory, require_cache

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from decoder_gui.debugger.captured_session import CapturedSession
 from decoder_gui.debugger.choosing import Pick, generate, pick
 from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.saving.captured_session import CapturedSession
 from decoder_gui.debugger.session import Session
 from model.captured_engine import CapturedEngine
 from model.checkpoints.captures import sampling_of

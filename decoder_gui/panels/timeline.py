@@ -67,6 +67,7 @@ class TimelinePanel(Panel):
                 granularity=context.granularity,
                 playing=context.playing,
                 rate=context.play_rate,
+                stops=tuple(item.rule.words for item in context.stops.items.on),
                 busy="" if busy is None else busy.text,
                 fraction=None if busy is None else busy.fraction,
             ),

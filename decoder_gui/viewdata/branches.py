@@ -29,6 +29,7 @@ COLUMNS = (
         tip="Recorded arrays that no other branch holds, and keys and values kept beside the cache",
     ),
 )
+STALE = "stale-cache"  # the one fault under which going back does not restore every row
 BEGINNING = "the run that all began with"
 AGAIN = "run again when entered"
 NAME_LENGTH, TEXT_LENGTH = 20, 120  # characters, beyond which a name or a text is cut
@@ -111,7 +112,13 @@ def _details(branch: Branch, tree: Tree, tokenizer: Tokenizer) -> str:
     lines = [text if len(text) <= TEXT_LENGTH else "…" + text[-TEXT_LENGTH + 1 :]]
     if branch.limb.parent is not None:
         parent = tree[branch.limb.parent].name
-        lines.append(f"Shares what lies before position {branch.limb.position} with {parent}.")
+        position = branch.limb.position
+        lines.append(f"Shares what lies before position {position} with {parent}.")
+        if STALE in branch.run.faults and position > 0:
+            lines.append(
+                f"The fault “{STALE}” is on: the cached row of position {position - 1} is what the "
+                "last pass that overwrote it left, in whichever branch."
+            )
     if branch.edits:
         lines.append(f"Its engine is edited: {describe(branch.edits)}.")
     if branch.planned:

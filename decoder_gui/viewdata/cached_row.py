@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoder_gui.debugger.cache_rows import CachedRow, Shortened
+from decoder_gui.debugger.laboratory.cache_rows import CachedRow, Shortened
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_count, format_exact, format_value, plural
 from decoder_gui.viewdata.tables import Cell, Column, Table, Tone

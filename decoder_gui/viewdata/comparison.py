@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from decoder_gui.debugger.comparison_words import (
+from decoder_gui.debugger.comparing.comparison_words import (
     headline,
     operation_words,
     result_words,
     scientific,
     where_is,
 )
-from decoder_gui.debugger.findings import Comparison, OperationResult
-from decoder_gui.debugger.pairs import Differences
+from decoder_gui.debugger.comparing.findings import Comparison, OperationResult
+from decoder_gui.debugger.comparing.pairs import Differences
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import plural
 from decoder_gui.viewdata.operands import short_name

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoder_gui.debugger.cost_curve import LONGEST, CostPoint, fitted_exponent, totals
+from decoder_gui.debugger.laboratory.cost_curve import LONGEST, CostPoint, fitted_exponent, totals
 from decoder_gui.viewdata.kv_cache import Figure, format_flops
 from decoder_gui.viewdata.numbers import format_count, format_value
 from decoder_gui.viewdata.plots import Axis, Mark, Plot, Series

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from decoder_gui.debugger.captured_session import session_for
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.saving.captured_session import session_for
 from decoder_gui.debugger.session import Session
 from decoder_gui.viewdata import display_matrices
 from decoder_gui.viewdata.display_panels import READERS

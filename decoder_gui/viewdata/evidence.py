@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoder_gui.debugger.evidence import Evidence, Surprise
+from decoder_gui.debugger.laboratory.evidence import Evidence, Surprise
 from decoder_gui.viewdata.kv_cache import Figure
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import (

@@ -83,9 +83,16 @@ def build_head_training(
 
 def _listed(before: Array, after: Array, target: int) -> tuple[int, ...]:
     half = LISTED // 2
-    likely = [*np.argsort(-after, kind="stable")[:half], *np.argsort(-before, kind="stable")[:half]]
-    ids = dict.fromkeys([*(int(token) for token in likely), target])
+    ids = {*_likeliest(after, half), *_likeliest(before, half), target}
     return tuple(sorted(ids, key=lambda token: (-float(after[token]), token)))
+
+
+def _likeliest(values: Array, count: int) -> list[int]:
+    """Ids of the largest values, in no order: a large vocabulary is not sorted for a few."""
+    if values.size <= count:
+        return list(range(values.size))
+    found: list[int] = np.argpartition(-values, count - 1)[:count].tolist()
+    return found
 
 
 def _row(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoder_gui.debugger.lens import NO_TARGET, Doubles
-from decoder_gui.debugger.lens_table import LensTable
+from decoder_gui.debugger.laboratory.lens import NO_TARGET, Doubles
+from decoder_gui.debugger.laboratory.lens_table import LensTable
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_count, format_percent
 from decoder_gui.viewdata.operands import Cell
@@ -62,6 +62,15 @@ class LensView:
     def exists(self, row: int, column: int) -> bool:
         """Whether a residual has been computed at the cursor."""
         return column < self.first or row < self.reached
+
+    def alike(self, other: LensView | None) -> bool:
+        """Whether another view differs in no more than how far the step in hand has come."""
+        return other is not None and (
+            self.table is other.table
+            and self.tokenizer is other.tokenizer
+            and self.pieces is other.pieces
+            and (self.columns, self.first) == (other.columns, other.first)
+        )
 
     def row_label(self, row: int) -> str:
         """``embedding``, ``after block 2``, ``output``."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoder_gui.debugger.roofline import Machine, PhaseTime
+from decoder_gui.debugger.laboratory.roofline import Machine, PhaseTime
 from decoder_gui.viewdata.kv_cache import Figure, format_flops
 from decoder_gui.viewdata.numbers import format_count, format_percent, format_value, plural
 from decoder_gui.viewdata.plots import Axis, Mark, Plot, Series

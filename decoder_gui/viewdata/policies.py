@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from decoder_gui.debugger.policies import Divergence, Policy
+from decoder_gui.debugger.laboratory.policies import Divergence, Policy
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_log_probability, format_value, plural
 from decoder_gui.viewdata.plots import Axis, Mark, Plot, Series

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from decoder_gui.debugger.continuations import Continuation, Timing
+from decoder_gui.debugger.laboratory.continuations import Continuation, Timing
 from decoder_gui.viewdata.kv_cache import Figure
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_count, format_percent, format_value, plural

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from decoder_gui.debugger.sampling_code import is_on
+from decoder_gui.debugger.laboratory.sampling_code import is_on
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.next_token import CUT_WORDS
 from decoder_gui.viewdata.numbers import format_count, format_percent, format_value, plural

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from decoder_gui.debugger.spots import STAGES, Reading, Shown, Spot, read_row, summary
-from decoder_gui.debugger.watches import Watch, last_change, missing_words
+from decoder_gui.debugger.stopping.spots import STAGES, Reading, Shown, Spot, read_row, summary
+from decoder_gui.debugger.stopping.watches import Watch, last_change, missing_words
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_exact, format_value, plural
 from model.engine import Array

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, QSizeF, Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent, QHelpEvent, QKeyEvent, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from decoder_gui.theme.style import Style
 from decoder_gui.viewdata.attention import AttentionView
@@ -15,6 +15,7 @@ from decoder_gui.widgets.arrow_keys import ARROWS, is_arrow
 from decoder_gui.widgets.hatching import fill_hatched
 from decoder_gui.widgets.matrix_geometry import MatrixGeometry, place
 from decoder_gui.widgets.matrix_painting import CELL_MOST, Labels, Pointers
+from decoder_gui.widgets.tips import show_tip
 
 if TYPE_CHECKING:
     from decoder_gui.widgets.matrix_canvas import MatrixCanvas
@@ -198,7 +199,7 @@ class AttentionMatrix(QWidget):
     def event(self, event: QEvent) -> bool:
         """Tooltips for labels; arrow keys claimed before the window's shortcuts."""
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self.label_at(QPointF(event.pos())), self)
+            show_tip(event.globalPos(), self.label_at(QPointF(event.pos())), self)
             return True
         claimed = event.type() is QEvent.Type.ShortcutOverride and is_arrow(event)
         if claimed and self._view is not None and self._view.selected is not None:

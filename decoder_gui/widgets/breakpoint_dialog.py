@@ -20,8 +20,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from decoder_gui.debugger.rules import FieldForm, InvalidRule, Rule, all_rules, forms
-from decoder_gui.debugger.spots import InvalidSpot, Spot
+from decoder_gui.debugger.stopping.rules import FieldForm, InvalidRule, Rule, all_rules, forms
+from decoder_gui.debugger.stopping.spots import InvalidSpot, Spot
 from decoder_gui.theme.style import Style
 from decoder_gui.widgets.focus_return import return_focus
 from model.errors import sentence

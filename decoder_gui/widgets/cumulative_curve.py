@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetrics, QHelpEvent, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.sampling_lab import HeldDraw
 from decoder_gui.widgets import bar_marks
+from decoder_gui.widgets.tips import show_tip
 
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -160,6 +161,6 @@ class CumulativeCurve(QWidget):
                     f"{step.text}, token {step.token_id}, rank {step.rank}: "
                     f"[{step.low:.6f}, {step.high:.6f})"
                 )
-                QToolTip.showText(event.globalPos(), words, self)
+                show_tip(event.globalPos(), words, self)
             return True
         return super().event(event)

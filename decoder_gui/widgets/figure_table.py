@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QRect, QSize, Qt
 from PySide6.QtGui import QFontMetrics, QHelpEvent, QPainter, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.kv_cache import Figure
+from decoder_gui.widgets.tips import show_tip
 
 _ROW, _NOTE = 18, 15  # heights in pixels at scale 1
 
@@ -86,7 +87,7 @@ class FigureTable(QWidget):
             for index, figure in enumerate(self._figures):
                 if self._top(index) <= event.pos().y() < self._top(index + 1):
                     text = f"{figure.label}: {figure.value}\n{figure.note}"
-                    QToolTip.showText(event.globalPos(), text, self)
+                    show_tip(event.globalPos(), text, self)
             return True
         return super().event(event)
 

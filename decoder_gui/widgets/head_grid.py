@@ -19,13 +19,14 @@ from PySide6.QtGui import (
     QPen,
     QPolygonF,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.attention import AttentionView
 from decoder_gui.viewdata.attention_codes import STEPS
 from decoder_gui.widgets.arrow_keys import ARROWS, is_arrow
 from decoder_gui.widgets.hatching import fill_hatched
+from decoder_gui.widgets.tips import show_tip
 from decoder_gui.widgets.viridis import viridis
 
 THUMBNAIL = 56.0  # pixels at scale 1, where there is room
@@ -326,7 +327,7 @@ class HeadGrid(QWidget):
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             found = self.head_at(event.pos())
             text = "" if found is None else self._describe(*found)
-            QToolTip.showText(event.globalPos(), text, self)
+            show_tip(event.globalPos(), text, self)
             return True
         if event.type() is QEvent.Type.ShortcutOverride and is_arrow(event):
             event.accept()

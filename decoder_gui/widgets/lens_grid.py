@@ -17,15 +17,17 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.lens import LensView
 from decoder_gui.widgets.arrow_keys import ARROWS, is_arrow
 from decoder_gui.widgets.hatching import fill_hatched
+from decoder_gui.widgets.tips import show_tip
 from decoder_gui.widgets.value_colours import sequential
 
 ROW, COLUMN, HEAD, PAD, GAP = 24, 84, 34, 6, 2
+LEAST_NAMES = 0.25  # of the width, for the names of the rows
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,18 @@ class LensGrid(QAbstractScrollArea):
 
     def set_view(self, view: LensView | None, current: tuple[int, int], style: Style) -> None:
         """Show a table with the keyboard's mark at a cell."""
-        moved = current != self._current
+        moved, before = current != self._current, self._view
+        same = view is not None and style == self._style and not moved and view.alike(before)
         self._view, self._current, self._style = view, current, style
+        self.setAccessibleDescription("" if view is None else self._said())
+        if same and view is not None and before is not None:
+            for row in range(*sorted((view.reached, before.reached))):
+                changed = self.cell_rect(row, view.first) | self.cell_rect(row, view.columns - 1)
+                self.viewport().update(changed)
+            return
         self._measure()
         if moved:
             self._reveal()
-        self.setAccessibleDescription("" if view is None else self._said())
         self.viewport().update()
 
     @property
@@ -136,9 +144,11 @@ class LensGrid(QAbstractScrollArea):
         rows, columns = self._rows_in_sight(), self._columns_in_sight()
         painter.save()
         painter.setClipRect(whole.adjusted(names, head, 0, 0))
+        wanted = event.rect()  # a step forward changes few cells
         for row in rows:
             for column in columns:
-                self._paint_cell(painter, view, row, column)
+                if wanted.intersects(self.cell_rect(row, column)):
+                    self._paint_cell(painter, view, row, column)
         painter.restore()
         painter.save()
         painter.setClipRect(whole.adjusted(0, head, 0, 0))
@@ -248,7 +258,7 @@ class LensGrid(QAbstractScrollArea):
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self._tip_at(event.pos()), self)
+            show_tip(event.globalPos(), self._tip_at(event.pos()), self)
             return True
         return super().viewportEvent(event)
 
@@ -295,7 +305,10 @@ class LensGrid(QAbstractScrollArea):
             return
         metrics = QFontMetrics(self._style.font(Face.SMALL))
         longest = (metrics.horizontalAdvance(view.row_label(row)) for row in range(view.rows))
-        self._names = max(longest, default=0) + px(PAD) * 2
+        # Names give way where they would leave no room for a cell; a tooltip says them whole.
+        spare = max(round(LEAST_NAMES * self.viewport().width()), 1)
+        spare = max(spare, self.viewport().width() - px(COLUMN))
+        self._names = min(max(longest, default=0) + px(PAD) * 2, spare)
         across, down = self.horizontalScrollBar(), self.verticalScrollBar()
         wide = view.columns * px(COLUMN) + self._names - self.viewport().width()
         high = view.rows * px(ROW) + px(HEAD) - self.viewport().height()
@@ -314,7 +327,8 @@ class LensGrid(QAbstractScrollArea):
         if rect.left() < self._names:
             across.setValue(across.value() + rect.left() - self._names)
         elif rect.right() >= self.viewport().width():
-            across.setValue(across.value() + rect.right() - self.viewport().width() + px(GAP))
+            beyond = rect.right() - self.viewport().width() + px(GAP)
+            across.setValue(across.value() + min(beyond, rect.left() - self._names))
         if rect.top() < px(HEAD):
             down.setValue(down.value() + rect.top() - px(HEAD))
         elif rect.bottom() >= self.viewport().height():

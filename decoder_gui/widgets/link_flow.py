@@ -16,10 +16,11 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.widgets.arrow_keys import ARROWS, is_arrow
+from decoder_gui.widgets.tips import show_tip
 
 GAP = 14  # pixels at scale 1 between two pieces
 LEADING = 2
@@ -175,7 +176,7 @@ class LinkFlow(QWidget):
                 return True
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             span = self._span_at(event.pos())
-            QToolTip.showText(event.globalPos(), span.tip if span is not None else "", self)
+            show_tip(event.globalPos(), span.tip if span is not None else "", self)
             return True
         return super().event(event)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimer
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QLabel, QWidget
 
 from decoder_gui.theme.style import Face, Style
 
-FOOT = 104  # left free at the lower edge, for transport and timeline
+FOOT = 104  # pixels at scale 1 left free at the lower edge of a window without a foot
+ABOVE = 8  # over the foot of one that has it
 
 
 class Notice(QLabel):
@@ -21,6 +22,7 @@ class Notice(QLabel):
         super().__init__(over)
         self._style = style
         self._over = over
+        self._foot: QWidget | None = None
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.hide)
@@ -43,6 +45,11 @@ class Notice(QLabel):
         if milliseconds > 0:
             self._timer.start(milliseconds)
 
+    def keep_above(self, foot: QWidget) -> None:
+        """Leave a part of the window free at its lower edge, however high it becomes."""
+        self._foot = foot
+        foot.installEventFilter(self)
+
     def set_style(self, style: Style) -> None:
         self._style = style
         self._settle()
@@ -52,7 +59,7 @@ class Notice(QLabel):
         self.hide()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() is QEvent.Type.Resize and self.isVisible():
+        if event.type() in (QEvent.Type.Resize, QEvent.Type.Move) and self.isVisible():
             self._settle()
         return False
 
@@ -65,4 +72,7 @@ class Notice(QLabel):
         width = min(widest, metrics.horizontalAdvance(self.text()) + 4 * px(8))
         self.setFixedWidth(width)
         self.setFixedHeight(max(self.heightForWidth(width), metrics.height() + 2 * px(8)))
-        self.move((over.width() - width) // 2, over.height() - self.height() - px(FOOT))
+        lower = over.height() - px(FOOT)
+        if self._foot is not None:
+            lower = self._foot.mapTo(over, QPoint(0, 0)).y() - px(ABOVE)
+        self.move((over.width() - width) // 2, lower - self.height())

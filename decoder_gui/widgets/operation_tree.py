@@ -17,7 +17,7 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QMenu, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QMenu, QSizePolicy, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.forward_pass import (
@@ -27,6 +27,7 @@ from decoder_gui.viewdata.forward_pass import (
     Progress,
 )
 from decoder_gui.widgets.marks import Mark, draw_mark
+from decoder_gui.widgets.tips import show_tip
 
 ROW, MARK, RADIUS = 22, 9, 4
 LEFT, INDENT, TEXT, RIGHT, GAP = 6, 14, 25, 6, 4
@@ -268,7 +269,7 @@ class OperationTree(QAbstractScrollArea):
             row = self._rows[index] if index >= 0 else None
             whole = "" if row is None else f"{row.label}  {row.detail}".strip()
             cut = row is not None and self._texts(row) != (row.label, row.detail)
-            QToolTip.showText(event.globalPos(), whole if cut else "", self.viewport())
+            show_tip(event.globalPos(), whole if cut else "", self.viewport())
             return True
         if event.type() is QEvent.Type.Leave:
             self._hover(-1)

@@ -15,11 +15,12 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.next_token import BarRow, NextToken
 from decoder_gui.widgets import bar_marks
+from decoder_gui.widgets.tips import show_tip
 
 _LEAST_ROW, _MOST_ROW = 20, 34  # pixels at scale 1
 _TAKE = frozenset({Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space})
@@ -331,7 +332,7 @@ class ProbabilityBars(QAbstractScrollArea):
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             index = self._row_at(event.pos())
             text = self._view.rows[index].spoken if index >= 0 else ""
-            QToolTip.showText(event.globalPos(), text.replace("; ", "\n"), self)
+            show_tip(event.globalPos(), text.replace("; ", "\n"), self)
             return True
         return super().viewportEvent(event)
 

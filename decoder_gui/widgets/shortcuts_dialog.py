@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
+from itertools import combinations_with_replacement, pairwise, product
+
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import (
     QDialog,
@@ -17,6 +19,9 @@ from PySide6.QtWidgets import (
 
 from decoder_gui.shortcuts import listed
 from decoder_gui.theme.style import Face, Style
+
+MOST_COLUMNS = 3
+SHARES = (1.0, 0.9, 0.8, 0.7, 0.6)  # of the scale of the window, the first at which all fits
 
 
 class ShortcutsDialog(QDialog):
@@ -49,14 +54,9 @@ class ShortcutsDialog(QDialog):
                 grid.addWidget(text, row, 1, top)
             grid.setColumnStretch(1, 1)
             self._grids.append(grid)
-        # The longest group has a column of its own, the others share one.
-        self._stack = QVBoxLayout()
-        self._columns.addLayout(self._grids[0])
-        self._columns.addLayout(self._stack)
-        self._grids[0].setRowStretch(self._grids[0].rowCount(), 1)
-        for grid in self._grids[1:]:
-            self._stack.addLayout(grid)
-        self._stack.addStretch(1)
+        self._stacks = [QVBoxLayout() for _ in range(MOST_COLUMNS)]
+        for stack in self._stacks:
+            self._columns.addLayout(stack)
         # At a large scale the list may be larger than the screen.
         self._scroll = QScrollArea()
         self._scroll.setWidget(self._body)
@@ -69,7 +69,32 @@ class ShortcutsDialog(QDialog):
         self.set_style(style)
 
     def set_style(self, style: Style) -> None:
-        """Take on other colours or another scale."""
+        """Take on other colours or another scale; smaller where the list exceeds the screen."""
+        screen = self.screen().availableSize()
+        most = QSize(round(0.95 * screen.width()), round(0.9 * screen.height()))
+        wanted = QSize()
+        for share, columns in product(SHARES, range(2, MOST_COLUMNS + 1)):
+            self._dress(style.scaled(share * style.scale))
+            self._arrange(columns)
+            self._body.adjustSize()
+            frame = QSize(style.px(56), style.px(90))
+            wanted = self._body.sizeHint() + frame
+            if wanted.width() <= most.width() and wanted.height() <= most.height():
+                break
+        self.resize(wanted.boundedTo(most))
+
+    def _arrange(self, columns: int) -> None:
+        """Put the groups into so many columns, in order, none much longer than the others."""
+        for stack in self._stacks:
+            while stack.count():
+                stack.takeAt(0)
+        rows = [grid.rowCount() for grid in self._grids]
+        for grid, at in zip(self._grids, shared_out(rows, columns), strict=True):
+            self._stacks[at].addLayout(grid)
+        for stack in self._stacks:
+            stack.addStretch(1)
+
+    def _dress(self, style: Style) -> None:
         px = style.px
         for labels, face in (
             (self._headings, Face.TITLE),
@@ -84,16 +109,10 @@ class ShortcutsDialog(QDialog):
             grid.setHorizontalSpacing(px(14))
             grid.setVerticalSpacing(px(6))
         self._columns.setSpacing(px(36))
-        self._stack.setSpacing(px(16))
+        for stack in self._stacks:
+            stack.setSpacing(px(16))
         self._column.setContentsMargins(px(20), px(16), px(20), px(16))
         self._column.setSpacing(px(12))
-        self._body.adjustSize()
-        wanted = self._body.sizeHint()
-        screen = self.screen().availableSize()
-        self.resize(
-            min(wanted.width() + px(56), round(0.95 * screen.width())),
-            min(wanted.height() + px(90), round(0.9 * screen.height())),
-        )
 
     def shown_rows(self) -> list[tuple[str, str]]:
         """Keys and words of every line, as shown."""
@@ -104,3 +123,14 @@ class ShortcutsDialog(QDialog):
             self.reject()
         else:
             super().keyPressEvent(event)
+
+
+def shared_out(rows: list[int], columns: int) -> tuple[int, ...]:
+    """The column of each group, in order, so that the longest column is as short as it can be."""
+
+    def longest(cuts: tuple[int, ...]) -> int:
+        edges = (0, *cuts, len(rows))
+        return max(sum(rows[a:b]) for a, b in pairwise(edges))
+
+    cuts = min(combinations_with_replacement(range(1, len(rows)), columns - 1), key=longest)
+    return tuple(sum(at >= cut for cut in cuts) for at in range(len(rows)))

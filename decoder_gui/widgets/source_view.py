@@ -6,10 +6,11 @@ from textwrap import dedent
 
 from PySide6.QtCore import QEvent, QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QFontMetrics, QHelpEvent, QPainter, QPaintEvent, QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QToolTip, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.widgets.copyable_label import CopyableLabel
+from decoder_gui.widgets.tips import show_tip
 from model.operations import SourceLines
 
 LINE, PAD, RADIUS, SIDE = 18, 6, 6, 8
@@ -89,7 +90,7 @@ class CodeLines(QWidget):
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             shown = self.shown_lines()
             index = (event.pos().y() - self._style.px(PAD)) // self._style.px(LINE)
-            QToolTip.showText(
+            show_tip(
                 event.globalPos(), shown[index][1].strip() if 0 <= index < len(shown) else "", self
             )
             return True

@@ -23,6 +23,7 @@ from model.errors import InvalidSampling
 
 HEIGHT = 78  # pixels at scale 1
 SHORT = {"Temperature": "Temp.", "Repetition": "Repet."}  # for a narrow card
+NARROW = 92  # pixels at scale 1
 DRAG = 6  # pixels at scale 1 that a press may wander and still be a press
 
 
@@ -140,10 +141,14 @@ class StageCard(QWidget):
     def _title_left(self) -> int:
         return self._style.px(27 if self._setting is not None else 10)
 
+    def _value_width(self) -> int:
+        """Of the field; a narrow card keeps room for how many are left."""
+        return self._style.px(44 if self.width() < self._style.px(NARROW) else 52)
+
     def _place(self) -> None:
         px = self._style.px
         self.check.setGeometry(px(6), px(4), px(22), px(22))
-        value = px(52)
+        value = self._value_width()
         self.edit.setGeometry(self.width() - value - px(5), px(50), value, px(22))
         self.slider.setGeometry(px(8), px(28), max(px(20), self.width() - px(16)), px(20))
 
@@ -166,7 +171,7 @@ class StageCard(QWidget):
         painter.drawText(title, middle, self.shown_title())
         painter.setFont(style.font(Face.SMALL))
         painter.setPen(style.colour("muted"))
-        foot = QRectF(px(9), px(51), body.width() - px(63), px(20))
+        foot = QRectF(px(9), px(51), body.width() - self._value_width() - px(11), px(20))
         if self._setting is None:
             foot.setWidth(body.width() - px(14))
         painter.drawText(foot, middle, self.shown_count(foot.width()))

@@ -18,11 +18,12 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.sampling_pipeline import Pipeline, PipelineRow, StageCell
 from decoder_gui.widgets import bar_marks
+from decoder_gui.widgets.tips import show_tip
 
 ROW = 22  # pixels at scale 1
 _UP_DOWN = frozenset(
@@ -257,7 +258,7 @@ class StageTable(QAbstractScrollArea):
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             index = self._row_at(event.pos().y())
             if index is not None:
-                QToolTip.showText(event.globalPos(), self._view.rows[index].spoken, self.viewport())
+                show_tip(event.globalPos(), self._view.rows[index].spoken, self.viewport())
                 return True
         return super().viewportEvent(event)
 

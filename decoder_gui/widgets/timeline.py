@@ -17,7 +17,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QMenu, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.theme.style import Face, Style
@@ -31,6 +31,7 @@ from decoder_gui.widgets.timeline_layout import (
     arrange,
 )
 from decoder_gui.widgets.timeline_scene import BLOCK_HEIGHT, BLOCK_TOP, HEIGHT, TimelineScene
+from decoder_gui.widgets.tips import show_tip
 
 DRAG_INTERVAL = 16  # ms between two journeys while dragging
 
@@ -352,7 +353,7 @@ class Timeline(QWidget):
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
             text = self.tooltip_at(QPointF(event.pos()))
-            QToolTip.showText(event.globalPos(), text, self)
+            show_tip(event.globalPos(), text, self)
             return True
         if (
             isinstance(event, QKeyEvent)

@@ -19,10 +19,11 @@ from PySide6.QtGui import (
     QResizeEvent,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.token_strip import EMPTY, WHITE_SPACE, TokenCell, TokenStripView
+from decoder_gui.widgets.tips import show_tip
 from model.trace import Phase
 
 # Pixels at scale 1, as in the design picture, with a line more for the log-probability.
@@ -132,7 +133,8 @@ class TokenStrip(QWidget):
         token = self._width_of(_short(cell.text), Face.TOKEN) + 2 * self._style.px(PAD)
         # Room for the number is kept from the start, so that nothing moves when it appears.
         number = self._width_of(cell.shown_log_probability, Face.MONO_TINY)
-        return max(token, number + 2 * self._style.px(4))
+        position = self._width_of(_position(cell), Face.TINY)
+        return max(token, max(number, position) + 2 * self._style.px(4))
 
     def _width_of(self, text: str, face: Face) -> float:
         key = f"{face.name} {text}"
@@ -220,7 +222,7 @@ class TokenStrip(QWidget):
             radius = style.px(RADIUS)
             painter.drawRoundedRect(box.adjusted(0.5, 0.5, -0.5, -0.5), radius, radius)
         self._paint_token(painter, cell, box, exists)
-        position = str(cell.position) + (" hand" if cell.by_hand else "")
+        position = _position(cell)
         self._paint_line(painter, box, POSITION_TOP, POSITION_HEIGHT, Face.TINY, position, exists)
         self._paint_surprise(painter, cell, box)
         self._paint_line(
@@ -363,7 +365,7 @@ class TokenStrip(QWidget):
 
     def event(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() is QEvent.Type.ToolTip:
-            QToolTip.showText(event.globalPos(), self.tooltip_at(QPointF(event.pos())), self)
+            show_tip(event.globalPos(), self.tooltip_at(QPointF(event.pos())), self)
             return True
         if (
             isinstance(event, QKeyEvent)
@@ -399,6 +401,10 @@ class TokenStrip(QWidget):
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         self.update()
+
+
+def _position(cell: TokenCell) -> str:
+    return str(cell.position) + (" hand" if cell.by_hand else "")
 
 
 def _short(text: str) -> str:

@@ -14,6 +14,7 @@ from decoder_gui.theme.style import Face, Style
 from decoder_gui.theme.stylesheet import repolish
 from decoder_gui.widgets.icon_button import IconButton
 from decoder_gui.widgets.notice import Notice
+from decoder_gui.widgets.tips import plain_tip
 from decoder_gui.widgets.view_tabs import ViewTabs
 
 HEIGHT = 48.0  # pixels at scale 1, the line under it included
@@ -67,6 +68,7 @@ class TopBar(QWidget):
         self._limit = 0
         self._capacity = 0
         self._shown_model: tuple[str, str, object, object] | None = None
+        self._foot: QWidget | None = None
         self._notice: Notice | None = None
         self.setProperty("kind", "bar")
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
@@ -115,7 +117,7 @@ class TopBar(QWidget):
         words = f"Model: {', '.join(filter(None, (name, details)))}" if name else "Model: none"
         self._name_model()
         self.model.setAccessibleName(words)
-        self.model.setToolTip(words)
+        self.model.setToolTip(plain_tip(words))
         self.model_menu.clear()
         self.model_menu.setToolTipsVisible(True)
         for choice in choices:
@@ -180,11 +182,17 @@ class TopBar(QWidget):
         """The menu that the View button opens."""
         self._view_menu = menu
 
+    def set_foot(self, foot: QWidget) -> None:
+        """The part at the lower edge of the window that no notice covers."""
+        self._foot = foot
+
     def show_notice(self, sentence: str, milliseconds: int = 12_000) -> None:
         """Show a sentence over the panels of the window for a while."""
         over = self.window()
         if self._notice is None or self._notice.parentWidget() is not over:
             self._notice = Notice(self._style, over)
+            if self._foot is not None:
+                self._notice.keep_above(self._foot)
         self._notice.show_sentence(sentence, milliseconds)
 
     def hide_notice(self) -> None:
@@ -271,7 +279,7 @@ class TopBar(QWidget):
             words, Qt.TextElideMode.ElideMiddle, widest
         )
         action = self.model_menu.addAction(shown.replace("&", "&&"))
-        action.setToolTip(words)
+        action.setToolTip(plain_tip(words))
         action.setCheckable(True)
         action.setChecked(choice.current)
         action.setEnabled(not choice.missing)

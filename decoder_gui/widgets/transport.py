@@ -22,6 +22,7 @@ from decoder_gui.theme.style import Face, Style
 from decoder_gui.widgets.icon_button import IconButton
 
 RATES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # steps per second
+STOPS_LISTED = 12  # in a tooltip
 LEAST_BUSY = 110.0  # pixels at scale 1 of the line that says what is being done
 
 
@@ -34,6 +35,7 @@ class TransportView:
         at_first: the cursor stands on the first event.
         at_last: the cursor stands on the last event recorded.
         exhausted: stepping on is impossible there because the cache is full.
+        stops: the breakpoints that are on, each in words.
         busy: what the worker is doing, in words; empty when it rests.
         fraction: how much of that is done, None where it is not known.
     """
@@ -45,6 +47,7 @@ class TransportView:
     granularity: Granularity = Granularity.OPERATION
     playing: bool = False
     rate: float = 2.0
+    stops: tuple[str, ...] = ()
     busy: str = ""
     fraction: float | None = None
 
@@ -257,6 +260,7 @@ class Transport(QWidget):
         self.back.setEnabled(view.ready and not view.at_first)
         self.step.setEnabled(view.ready and not (view.at_last and view.exhausted))
         self.run.setEnabled(view.ready)
+        self._show_stops(view.stops)
         self.last.setEnabled(view.ready and not view.at_last)
         self.play.setEnabled(view.ready)
         self.granularities[view.granularity].setChecked(True)
@@ -273,6 +277,20 @@ class Transport(QWidget):
             widget.setVisible(bool(view.busy))
         self.busy_line.set_progress(view.busy, view.fraction)
         self._fit()
+
+    def _show_stops(self, stops: tuple[str, ...]) -> None:
+        """How many breakpoints are on: the timeline marks only those at one event."""
+        self.run.set_content("Run to", note=str(len(stops) or ""), after=Glyph.DOT)
+        tip = "Run to the next breakpoint (F5)"
+        if not stops:
+            name = tip
+        else:
+            name = f"{tip}: {len(stops)} on"
+            more = len(stops) - STOPS_LISTED
+            rest = [f"and {more} more"] if more > 0 else []
+            tip = "\n".join([name, *stops[:STOPS_LISTED], *rest])
+        self.run.setAccessibleName(name)
+        self.run.setToolTip(tip)
 
 
 def _reserve(button: IconButton, contents: list[tuple[str, Glyph]]) -> None:

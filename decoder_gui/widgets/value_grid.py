@@ -20,13 +20,14 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.numbers import format_exact, format_value
 from decoder_gui.viewdata.values import ValuesView
 from decoder_gui.widgets.arrow_keys import ARROWS, is_arrow
 from decoder_gui.widgets.hatching import fill_hatched
+from decoder_gui.widgets.tips import show_tip
 from decoder_gui.widgets.value_colours import ValueColours, diverging, sequential
 from decoder_gui.widgets.value_layout import MatrixLayout, RowLayout
 
@@ -338,7 +339,7 @@ class ValueGrid(QAbstractScrollArea):
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             cell = self._cell_at(event.pos())
-            QToolTip.showText(event.globalPos(), self._said(*cell) if cell else "", self.viewport())
+            show_tip(event.globalPos(), self._said(*cell) if cell else "", self.viewport())
             return True
         return super().viewportEvent(event)
 

@@ -15,12 +15,13 @@ from PySide6.QtGui import (
     QPen,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QMenu, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QMenu, QWidget
 
-from decoder_gui.debugger.spots import Shown
+from decoder_gui.debugger.stopping.spots import Shown
 from decoder_gui.theme.style import Face, Style
 from decoder_gui.viewdata.watches import WatchesView, WatchRow
 from decoder_gui.widgets.spark_plot import SparkPlot
+from decoder_gui.widgets.tips import show_tip
 
 LINE, SMALL, PLOT, APART, SIDE = 18, 15, 34, 9, 6
 KEYS = {
@@ -239,7 +240,7 @@ class WatchList(QAbstractScrollArea):
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self.tooltip_at(event.pos()), self.viewport())
+            show_tip(event.globalPos(), self.tooltip_at(event.pos()), self.viewport())
             return True
         return super().viewportEvent(event)
 

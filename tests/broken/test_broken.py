@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from decoder_gui.cli import main
-from decoder_gui.debugger.captured_session import CapturedSession
-from decoder_gui.debugger.comparison import compare
-from decoder_gui.debugger.diff import captured
-from decoder_gui.debugger.findings import Comparison
+from decoder_gui.debugger.comparing.comparison import compare
+from decoder_gui.debugger.comparing.diff import captured
+from decoder_gui.debugger.comparing.findings import Comparison
 from decoder_gui.debugger.report import checks_of, play
+from decoder_gui.debugger.saving.captured_session import CapturedSession
 from decoder_gui.viewdata.display_check import NAME
 from model.capture_file import read_capture
 from model.captured_run import Capture

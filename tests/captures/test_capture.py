@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from decoder_gui.cli import main
-from decoder_gui.debugger.capture_writing import NotWritable, write_run
-from decoder_gui.debugger.captured_session import CapturedSession, session_for
 from decoder_gui.debugger.choosing import generate
 from decoder_gui.debugger.library import open_model
 from decoder_gui.debugger.report import play
 from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.saving.capture_writing import NotWritable, write_run
+from decoder_gui.debugger.saving.captured_session import CapturedSession, session_for
 from decoder_gui.debugger.session import Session
 from model.capture import AXES, KEY, CaptureWriter, capture_forward
 from model.capture_file import read_capture

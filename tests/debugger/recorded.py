@@ -12,10 +12,12 @@ from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import TRACE_BUDGET, Session
 from decoder_gui.viewdata.moment import ModelInfo, Moment, Selection, build_moment
 from model.checkpoints import LoadedModel, open_checkpoint
+from model.engine import Array
 from model.random_model import random_decoder
 from model.sampling import SamplingConfig
 from model.shape import ModelShape
 from model.tokenizers import IdTokenizer
+from model.trace import Trace
 
 GOLDEN = Path(__file__).parent.parent / "model" / "golden"
 FAMILIES = ("gpt_neox", "gpt_neox_serial", "llama", "llama_yarn", "mistral", "qwen2", "qwen3")
@@ -86,3 +88,17 @@ def moment_of(
 
 def without_weights(moment: Moment) -> Moment:
     return replace(moment, model=replace(moment.model, weights=None))
+
+
+def held(trace: Trace | None, step: int, name: str) -> Array:
+    """An array of a step that must be there."""
+    array = None if trace is None else trace.array(step, name)
+    assert array is not None
+    return array
+
+
+def logits_of(trace: Trace | None, step: int) -> Array:
+    """The logits of a step that must be there."""
+    logits = None if trace is None else trace.logits(step)
+    assert logits is not None
+    return logits

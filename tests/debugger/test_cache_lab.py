@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from decoder_gui.debugger import roofline
-from decoder_gui.debugger.cache_rows import read_row, shorten
-from decoder_gui.debugger.cost_curve import (
+from decoder_gui.debugger.laboratory import roofline
+from decoder_gui.debugger.laboratory.cache_rows import read_row, shorten
+from decoder_gui.debugger.laboratory.cost_curve import (
     CostPoint,
     counts,
     fitted_exponent,
@@ -18,7 +18,7 @@ from decoder_gui.debugger.cost_curve import (
     measure,
     totals,
 )
-from decoder_gui.debugger.policies import (
+from decoder_gui.debugger.laboratory.policies import (
     Divergence,
     NotSlidable,
     Policy,
@@ -26,7 +26,7 @@ from decoder_gui.debugger.policies import (
     divergence,
     stop_sentence,
 )
-from decoder_gui.debugger.roofline import (
+from decoder_gui.debugger.laboratory.roofline import (
     Machine,
     Measuring,
     PhaseTime,

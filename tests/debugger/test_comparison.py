@@ -13,15 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decoder_gui.arguments import sample_prompt
-from decoder_gui.debugger.against import Against, FullPass, Line, OtherBranch, lockstep
 from decoder_gui.debugger.choosing import generate
-from decoder_gui.debugger.comparison import NothingToCompare, compare, comparing
-from decoder_gui.debugger.comparison_words import headline
-from decoder_gui.debugger.findings import Comparison
-from decoder_gui.debugger.library import open_model
-from decoder_gui.debugger.recording import Side, held_draws, sampler
-from decoder_gui.debugger.run import Run
-from decoder_gui.debugger.second_run import (
+from decoder_gui.debugger.comparing.against import Against, FullPass, Line, OtherBranch, lockstep
+from decoder_gui.debugger.comparing.comparison import NothingToCompare, compare, comparing
+from decoder_gui.debugger.comparing.comparison_words import headline
+from decoder_gui.debugger.comparing.findings import Comparison
+from decoder_gui.debugger.comparing.recording import Side, held_draws, sampler
+from decoder_gui.debugger.comparing.second_run import (
     TooSlow,
     finish,
     full_pass,
@@ -30,6 +28,8 @@ from decoder_gui.debugger.second_run import (
     side_of,
     with_sampling,
 )
+from decoder_gui.debugger.library import open_model
+from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import Session
 from model.ablation import Patch, ZeroHead
 from model.checkpoints import LoadedModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from decoder_gui.debugger.continuations import (
+from decoder_gui.debugger.laboratory.continuations import (
     Finished,
     Grown,
     Plan,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from decoder_gui.debugger.choosing import generate
-from decoder_gui.debugger.evidence import Evidence, Surprise, surprise, weigh
-from decoder_gui.debugger.free_run import free_run
+from decoder_gui.debugger.laboratory.evidence import Evidence, Surprise, surprise, weigh
+from decoder_gui.debugger.laboratory.free_run import free_run
 from decoder_gui.debugger.library import open_model
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import Session

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from decoder_gui.debugger import lens
-from decoder_gui.debugger.lens import NoReadout, lens_top, reader, slices, summarize
-from decoder_gui.debugger.lens_table import LensTable, lens_columns
+from decoder_gui.debugger.laboratory import lens
+from decoder_gui.debugger.laboratory.lens import NoReadout, lens_top, reader, slices, summarize
+from decoder_gui.debugger.laboratory.lens_table import LensTable, lens_columns
 from decoder_gui.debugger.run import Run
 from decoder_gui.debugger.session import TRACE_BUDGET
 from model.checkpoints import LoadedModel
@@ -105,7 +105,7 @@ def test_every_row_is_its_residual_read_by_hand(which: str) -> None:
 def test_slices_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded, run = recorded("random")
     whole = table_of(loaded, run, 5)
-    monkeypatch.setattr("decoder_gui.debugger.lens_table.SLICE_BYTES", 1)
+    monkeypatch.setattr("decoder_gui.debugger.laboratory.lens_table.SLICE_BYTES", 1)
     parts = list(lens_columns(run.trace, loaded.engine, target=5))
     assert [part.positions for part in parts] == [1] * 9
     again = table_of(loaded, run, 5)

@@ -8,14 +8,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from decoder_gui.debugger.breakpoints import Breakpoint, Breakpoints
 from decoder_gui.debugger.cursor import Cursor, neighbour
-from decoder_gui.debugger.lens import lens_top
-from decoder_gui.debugger.rules import InvalidRule, Rule, Side, all_rules, forms, rule_from_dict
-from decoder_gui.debugger.rules.attention import AboveDiagonal, RowSum
-from decoder_gui.debugger.rules.cache import CacheShare
-from decoder_gui.debugger.rules.layers import TopChanges
-from decoder_gui.debugger.rules.places import (
+from decoder_gui.debugger.laboratory.lens import lens_top
+from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.stopping.breakpoints import Breakpoint, Breakpoints
+from decoder_gui.debugger.stopping.rules import (
+    InvalidRule,
+    Rule,
+    Side,
+    all_rules,
+    forms,
+    rule_from_dict,
+)
+from decoder_gui.debugger.stopping.rules.attention import AboveDiagonal, RowSum
+from decoder_gui.debugger.stopping.rules.cache import CacheShare
+from decoder_gui.debugger.stopping.rules.layers import TopChanges
+from decoder_gui.debugger.stopping.rules.places import (
     AtEvent,
     OnLayer,
     OnOperation,
@@ -24,15 +32,14 @@ from decoder_gui.debugger.rules.places import (
     OnStep,
     TokenChosen,
 )
-from decoder_gui.debugger.rules.sampling import Entropy, FewKept, LogProbability
-from decoder_gui.debugger.rules.values import CellBeyond, CellCrosses, NotFinite
-from decoder_gui.debugger.run import Run
-from decoder_gui.debugger.run_to import Judge, session_recompute
-from decoder_gui.debugger.scene import Scene
-from decoder_gui.debugger.spots import Spot
+from decoder_gui.debugger.stopping.rules.sampling import Entropy, FewKept, LogProbability
+from decoder_gui.debugger.stopping.rules.values import CellBeyond, CellCrosses, NotFinite
+from decoder_gui.debugger.stopping.run_to import Judge, session_recompute
+from decoder_gui.debugger.stopping.scene import Scene
+from decoder_gui.debugger.stopping.spots import Spot
 from model.sampling import SamplingConfig, distribution
 from model.trace import Event, Phase, Trace
-from tests.debugger.recorded import random_loaded, record, tiny_loaded
+from tests.debugger.recorded import held, logits_of, random_loaded, record, tiny_loaded
 
 PROMPT, DECODED = (3, 1, 4, 1, 5), (9, 2, 6, 5)
 GREEDY = SamplingConfig(temperature=0.0)
@@ -122,7 +129,7 @@ def test_a_token_by_its_text_stops_where_it_is_chosen(run: Run) -> None:
 
 
 def test_finite_runs_have_no_stop_although_masked_scores_are_infinite(run: Run) -> None:
-    assert np.isinf(run.trace.array(0, "blocks.0.attn.scores")).any()
+    assert np.isinf(held(run.trace, 0, "blocks.0.attn.scores")).any()
     assert stops(scene_of(run), NotFinite()) == {}
 
 
@@ -158,7 +165,7 @@ def test_a_visible_score_of_minus_infinity_is_a_stop(run: Run) -> None:
 def series(run: Run, spot: Spot) -> list[float]:
     values = []
     for step in run.trace.steps:
-        array = run.trace.array(step.index, spot.array)
+        array = held(run.trace, step.index, spot.array)
         values.append(float(array[0][-1, spot.index]))
     return values
 
@@ -228,7 +235,7 @@ def test_a_cell_above_a_value_stops_when_it_gets_there(run: Run) -> None:
 
 
 def test_a_cell_at_an_absolute_position_is_looked_at_once(run: Run) -> None:
-    value = float(run.trace.array(2, "blocks.0.resid_post")[0, 0, 5])
+    value = float(held(run.trace, 2, "blocks.0.resid_post")[0, 0, 5])
     spot = Spot("blocks.0.resid_post", position=6, index=5)
     assert list(stops(scene_of(run), CellBeyond(spot, Side.ABOVE, value - 1))) == [
         (2, "blocks.0.resid_post")
@@ -240,7 +247,7 @@ def test_a_cell_at_an_absolute_position_is_looked_at_once(run: Run) -> None:
 
 
 def test_a_probability_can_be_watched_like_a_cell(run: Run) -> None:
-    shown = distribution(run.trace.logits(2), SamplingConfig())
+    shown = distribution(logits_of(run.trace, 2), SamplingConfig())
     token = int(shown.raw.argmax())
     rule = CellBeyond(Spot("raw", index=token), Side.ABOVE, float(shown.raw[token]) - 1e-9)
     assert (2, "sample") in stops(scene_of(run, SamplingConfig()), rule)
@@ -279,7 +286,7 @@ def test_without_a_mask_weights_lie_above_the_diagonal() -> None:
     found = stops(scene_of(run), AboveDiagonal())
     # A single query has no later key: only the prefill can show it.
     assert list(found) == [(0, "blocks.0.attn.pattern"), (0, "blocks.1.attn.pattern")]
-    weight = float(run.trace.array(0, "blocks.0.attn.pattern")[0, 0, 0, 1])
+    weight = float(held(run.trace, 0, "blocks.0.attn.pattern")[0, 0, 0, 1])
     assert (
         f"query 0 of head 0.0 attends to the later key 1 with weight {weight:.4g}"
         in (found[0, "blocks.0.attn.pattern"])
@@ -314,7 +321,7 @@ def test_few_kept(run: Run) -> None:
 
 def test_entropy_above_and_below(run: Run) -> None:
     config = SamplingConfig(temperature=0.7)
-    entropies = [distribution(run.trace.logits(step), config).entropy for step in range(5)]
+    entropies = [distribution(logits_of(run.trace, step), config).entropy for step in range(5)]
     middle = sorted(entropies)[2]
     above = stops(scene_of(run, config), Entropy(Side.ABOVE, middle))
     below = stops(scene_of(run, config), Entropy(Side.BELOW, middle))
@@ -327,10 +334,10 @@ def test_entropy_above_and_below(run: Run) -> None:
 
 def test_log_probability_of_the_token_taken_and_of_the_one_to_come(run: Run) -> None:
     taken = [
-        float(distribution(run.trace.logits(step), GREEDY).log_raw[token])
+        float(distribution(logits_of(run.trace, step), GREEDY).log_raw[token])
         for step, token in enumerate(DECODED)
     ]
-    landing = float(distribution(run.trace.logits(4), GREEDY).log_raw.max())
+    landing = float(distribution(logits_of(run.trace, 4), GREEDY).log_raw.max())
     level = sorted(taken)[2]
     found = stops(scene_of(run), LogProbability(level))
     assert [step for step, _ in found] == [s for s in range(4) if taken[s] < level]
@@ -362,7 +369,7 @@ def test_the_top_candidate_changes_between_layers(run: Run) -> None:
     weights = random_loaded().engine
     tops = [
         [
-            int(lens_top(weights, run.trace.array(step, f"blocks.{layer}.resid_post")[0, -1:])[0])
+            int(lens_top(weights, held(run.trace, step, f"blocks.{layer}.resid_post")[0, -1:])[0])
             for layer in range(2)
         ]
         for step in range(5)
@@ -377,7 +384,7 @@ def test_the_top_candidate_changes_between_layers(run: Run) -> None:
         in (found[step, "blocks.1.resid_post"])
     )
     # The last block's residual is what the model itself reads.
-    assert tops[step][1] == int(run.trace.logits(step).argmax())
+    assert tops[step][1] == int(logits_of(run.trace, step).argmax())
 
 
 def test_a_single_layer_has_nothing_to_change_between() -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 import pytest
 
-from decoder_gui.debugger import run_to
-from decoder_gui.debugger.breakpoints import Breakpoint
 from decoder_gui.debugger.choosing import generate
 from decoder_gui.debugger.cursor import Cursor, first, last
-from decoder_gui.debugger.rules import Rule, Side
-from decoder_gui.debugger.rules.attention import RowSum
-from decoder_gui.debugger.rules.cache import CacheShare
-from decoder_gui.debugger.rules.places import (
+from decoder_gui.debugger.run import Run
+from decoder_gui.debugger.session import Session, StepEnded
+from decoder_gui.debugger.stopping import run_to
+from decoder_gui.debugger.stopping.breakpoints import Breakpoint
+from decoder_gui.debugger.stopping.rules import Rule, Side
+from decoder_gui.debugger.stopping.rules.attention import RowSum
+from decoder_gui.debugger.stopping.rules.cache import CacheShare
+from decoder_gui.debugger.stopping.rules.places import (
     AtEvent,
     OnLayer,
     OnOperation,
@@ -21,10 +23,9 @@ from decoder_gui.debugger.rules.places import (
     OnPosition,
     OnStep,
 )
-from decoder_gui.debugger.rules.sampling import Entropy
-from decoder_gui.debugger.rules.values import NotFinite
-from decoder_gui.debugger.run import Run
-from decoder_gui.debugger.run_to import (
+from decoder_gui.debugger.stopping.rules.sampling import Entropy
+from decoder_gui.debugger.stopping.rules.values import NotFinite
+from decoder_gui.debugger.stopping.run_to import (
     Halt,
     Judge,
     Searched,
@@ -33,8 +34,7 @@ from decoder_gui.debugger.run_to import (
     search,
     session_recompute,
 )
-from decoder_gui.debugger.scene import Elsewhere, Scene
-from decoder_gui.debugger.session import Session, StepEnded
+from decoder_gui.debugger.stopping.scene import Elsewhere, Scene
 from model.errors import NoWeights
 from model.sampling import SamplingConfig
 from model.trace import Phase
@@ -62,7 +62,8 @@ def found(judge: Judge, start: Cursor | None, direction: int) -> Halt | None:
 
 
 def travels(run: Run, rules: Sequence[Rule], start: Cursor, direction: int) -> list[Cursor]:
-    stops, here = [], start
+    stops: list[Cursor] = []
+    here = start
     while True:
         halt = found(judge_of(run, *rules), here, direction)
         if halt is None:
@@ -220,6 +221,7 @@ def test_many_verdicts_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_run_can_be_left_between_any_two_updates() -> None:
     session, run = record(random_loaded(), PROMPT)
     going = run_on(judge_of(run, NotFinite(), session=session), last(run.trace), session, 100)
+    assert isinstance(going, Generator)
     ended = 0
     for update in going:
         ended += isinstance(update, StepEnded)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from decoder_gui.arguments import parse
-from decoder_gui.debugger.sampling_code import (
+from decoder_gui.debugger.laboratory.sampling_code import (
     GENERATE,
     GENERATORS,
     LLAMA_CPP,
@@ -26,7 +26,7 @@ from decoder_gui.debugger.sampling_code import (
     transformers_code,
     vllm_code,
 )
-from decoder_gui.debugger.sampling_paste import OWN, as_json, read_settings
+from decoder_gui.debugger.laboratory.sampling_paste import OWN, as_json, read_settings
 from model.errors import InvalidSampling
 from model.sampling import STAGES, SamplingConfig, distribution, order_names, own_order
 

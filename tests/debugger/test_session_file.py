@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decoder_gui.debugger.session_file import (
+from decoder_gui.debugger.saving.session_file import (
     ModelReference,
     SavedBranch,
     SavedSession,
@@ -19,7 +19,7 @@ from decoder_gui.debugger.session_file import (
     to_text,
     write,
 )
-from decoder_gui.debugger.session_reading import from_text, read
+from decoder_gui.debugger.saving.session_reading import from_text, read
 from model.ablation import Patch, ZeroHead, ZeroMlp
 from model.sampling import SamplingConfig
 from model.trace import Phase

@@ -7,13 +7,13 @@ import math
 import pytest
 
 from decoder_gui.debugger.run import Run
-from decoder_gui.debugger.spots import Shown, Spot
-from decoder_gui.debugger.watches import Histories, WatchList
+from decoder_gui.debugger.stopping.spots import Shown, Spot
+from decoder_gui.debugger.stopping.watches import Histories, WatchList
 from decoder_gui.viewdata.moment import Moment
 from decoder_gui.viewdata.numbers import format_value
 from decoder_gui.viewdata.watches import NO_WATCHES, WatchRow, build_watches
 from model.sampling import SamplingConfig
-from tests.debugger.recorded import moment_of, random_loaded, record
+from tests.debugger.recorded import held, moment_of, random_loaded, record
 
 PROMPT, DECODED = (3, 1, 4, 1, 5), (9, 2, 6, 5)
 
@@ -43,7 +43,7 @@ def test_without_watches_it_says_how_to_make_one(run: Run) -> None:
 def test_the_value_at_the_cursor_is_that_of_the_trace(run: Run) -> None:
     spot = Spot("blocks.0.attn.pattern", head=1, index=2)
     row = row_of(run, at(run, 3, "blocks.0.attn.pattern"), spot)
-    value = float(run.trace.array(3, spot.array)[0, 1, -1, 2])
+    value = float(held(run.trace, 3, spot.array)[0, 1, -1, 2])
     assert row.value == format_value(value, 4)
     assert (row.now, row.here, row.later) == (3, 3, 4)
     assert row.note == ""
@@ -54,7 +54,7 @@ def test_the_value_at_the_cursor_is_that_of_the_trace(run: Run) -> None:
 def test_before_the_operation_the_value_of_the_step_before_is_shown_as_such(run: Run) -> None:
     spot = Spot("blocks.0.attn.pattern", head=1, index=2)
     row = row_of(run, at(run, 3, "blocks.0.attn.scores"), spot)
-    value = float(run.trace.array(2, spot.array)[0, 1, -1, 2])
+    value = float(held(run.trace, 2, spot.array)[0, 1, -1, 2])
     assert row.value == format_value(value, 4)
     assert row.note == "from step 2"
     assert (row.now, row.later) == (2, 3)
@@ -68,7 +68,7 @@ def test_before_the_operation_the_value_of_the_step_before_is_shown_as_such(run:
 def test_the_last_change_is_told_with_both_values(run: Run) -> None:
     spot = Spot("blocks.0.mlp.post", index=3)
     row = row_of(run, at(run, 3, "sample"), spot)
-    before, after = (float(run.trace.array(step, spot.array)[0, -1, 3]) for step in (2, 3))
+    before, after = (float(held(run.trace, step, spot.array)[0, -1, 3]) for step in (2, 3))
     assert row.history == (
         f"last changed at step 3: {format_value(before, 4)} → {format_value(after, 4)}"
     )
@@ -76,7 +76,7 @@ def test_the_last_change_is_told_with_both_values(run: Run) -> None:
 
 def test_a_position_is_computed_once_and_stays_known(run: Run) -> None:
     row = row_of(run, at(run, 4, "embed"), Spot("blocks.0.ln1", position=6, index=0))
-    assert row.value == format_value(float(run.trace.array(2, "blocks.0.ln1")[0, 0, 0]), 4)
+    assert row.value == format_value(float(held(run.trace, 2, "blocks.0.ln1")[0, 0, 0]), 4)
     assert row.note == "from step 2"
     assert row.history == "computed in step 2, where its position is processed"
     assert row.missing == "position 6 is not in this step in steps 0–1, 3–4"
@@ -84,7 +84,7 @@ def test_a_position_is_computed_once_and_stays_known(run: Run) -> None:
 
 def test_a_row_shows_its_other_numbers_too(run: Run) -> None:
     row = row_of(run, at(run, 1, "sample"), Spot("blocks.1.resid_post"), Shown.MEAN)
-    values = run.trace.array(1, "blocks.1.resid_post")[0, -1].astype("float64")
+    values = held(run.trace, 1, "blocks.1.resid_post")[0, -1].astype("float64")
     assert row.value == format_value(float(values.mean()), 4)
     norm = math.sqrt(float(values @ values))
     assert row.note == (

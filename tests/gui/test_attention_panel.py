@@ -547,7 +547,8 @@ def test_the_fault_panel_lists_every_fault_with_words(qtbot: QtBot) -> None:
     assert not dialog.off.isEnabled()
 
 
-def test_what_a_fault_has_to_say_does_not_move_the_boxes(qtbot: QtBot) -> None:
+def test_what_a_fault_has_to_say_does_not_move_the_boxes(qtbot: QtBot, qapp: QApplication) -> None:
+    apply_style(qapp, Style())  # whatever the test before this left behind
     dialog = FaultPanel(Style())
     qtbot.addWidget(dialog)
     dialog.set_data(build_faults((), (), False), Style())

@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from decoder_gui.autosave import FOLDER, Autosave
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.session_reading import read
+from decoder_gui.debugger.saving.session_reading import read
 from decoder_gui.main_window import MainWindow
 from decoder_gui.view import View
 from decoder_gui.waiting import wait_until
@@ -107,6 +107,20 @@ def test_a_damaged_file_is_not_offered(make_context: Make, tmp_path: Path) -> No
     (tmp_path / "1.session.json").write_text("{")
     assert keeping.left_behind() == ()
     assert not (tmp_path / "1.session.json").exists()
+    keeping.end()
+
+
+def test_half_written_files_of_killed_windows_are_cleared_away(
+    make_context: Make, tmp_path: Path
+) -> None:
+    old, fresh = tmp_path / ".a.part", tmp_path / ".b.part"
+    for path in (old, fresh):
+        path.write_text("{")
+    os.utime(old, (0, 0))
+    context = make_context("tiny", "The cat")
+    keeping = Autosave(context.sessions, tmp_path, context)
+    assert keeping.left_behind() == ()
+    assert [path.name for path in tmp_path.glob(".*.part")] == [fresh.name]
     keeping.end()
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.branches import Branch
 from decoder_gui.debugger.cursor import Cursor, Granularity
+from decoder_gui.viewdata.branches import build_branches
 from decoder_gui.viewdata.kv_cache import build_kv_cache
 from decoder_gui.viewdata.token_strip import build_status
 from decoder_gui.viewdata.values import build_values
@@ -400,6 +401,20 @@ def test_faults_keep_the_branches_and_run_them_again_when_entered(context: AppCo
     settle(context)
     assert context.moment is not None
     assert context.moment.choices[2].by_hand
+
+
+def test_under_the_stale_cache_fault_a_branch_says_which_row_is_not_restored(
+    context: AppContext,
+) -> None:
+    context.set_fault("stale-cache", True)
+    settle(context)
+    take_other(context, 2)
+    branches = context.branches
+    assert context.model is not None
+    view = build_branches(branches.tree, context.model.tokenizer, branches.kept)
+    position = branches.tree[1].limb.position
+    assert f"the cached row of position {position - 1} is" in view.details[1]
+    assert "stale-cache" not in view.details[0]
 
 
 def test_a_context_must_hold_the_longest_branch(context: AppContext) -> None:

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QDialogButtonBox, QInputDialog, QWidget
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.against import OtherBranch
+from decoder_gui.debugger.comparing.against import OtherBranch
 from decoder_gui.debugger.cursor import Cursor
 from decoder_gui.panels.base import NO_MODEL
 from decoder_gui.panels.compare.branches import BranchesPanel

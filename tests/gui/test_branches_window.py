@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
@@ -17,6 +17,7 @@ from decoder_gui.panels.compare.branches import BranchesPanel
 from decoder_gui.panels.timeline import TimelinePanel
 from decoder_gui.view import View
 from decoder_gui.waiting import wait_until
+from decoder_gui.widgets.notice import Notice
 from decoder_gui.workspace import Workspace
 
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
@@ -88,3 +89,62 @@ def test_the_panel_stands_in_find(workspace: Workspace) -> None:
     assert wait_until(lambda: len(workspace.context.branches.tree) == 2)
     assert wait_until(lambda: not workspace.context.running)
     assert wait_until(lambda: panel.table.shown(1, 1).startswith("zeroed head"))
+
+
+def test_a_new_prompt_says_that_the_branches_are_gone_above_the_foot(workspace: Workspace) -> None:
+    context, bar = workspace.context, workspace.top_bar
+    assert context.trace is not None
+    window = workspace.window()
+    (foot,) = (p for p in workspace.panels.values() if isinstance(p, TimelinePanel))
+    bar.show_notice("Something else.")
+    low = foot.height()
+    context.seek(Cursor(1, len(context.trace.operations) - 1))
+    context.resample()
+    assert wait_until(lambda: not context.running)
+    context.branches.edit_prompt("Once upon a day")
+    assert wait_until(lambda: not context.running)
+    assert len(context.branches.tree) == 3
+    assert wait_until(lambda: foot.height() > low)
+    notice = window.findChild(Notice)
+    assert notice is not None
+    top = foot.mapTo(window, QPoint(0, 0)).y()
+    assert wait_until(lambda: notice.geometry().bottom() < top)
+    context.prefill()
+    assert wait_until(lambda: not context.running)
+    assert bar.notice.startswith("2 other branches are gone: Prefill begins anew.")
+    context.prefill()
+    assert wait_until(lambda: not context.running)
+    assert len(context.branches.tree) == 1
+
+
+def test_the_branch_in_hand_is_in_sight_in_a_low_panel(workspace: Workspace) -> None:
+    context = workspace.context
+    assert context.trace is not None
+    for _ in range(6):
+        context.seek(Cursor(1, len(context.trace.operations) - 1))
+        context.resample()
+        assert wait_until(lambda: not context.running)
+    workspace.show_view(View.COMPARE)
+    workspace.window().resize(1280, 620)
+    QApplication.processEvents()
+    panel = workspace.panels["branches"]
+    assert isinstance(panel, BranchesPanel)
+    table = panel.table
+    last = len(panel.view.ids) - 1
+    assert table.currentIndex().row() == last
+    place = table.visualRect(table.model().index(last, 0))
+    assert table.viewport().rect().contains(place)
+    assert not table.viewport().rect().contains(table.visualRect(table.model().index(0, 0)))
+
+
+def test_the_list_of_keys_follows_the_scale_while_it_is_open(workspace: Workspace) -> None:
+    context = workspace.context
+    QTest.keyClicks(workspace.window(), "?")
+    dialog = workspace.shortcuts_dialog
+    assert dialog is not None
+    assert dialog.isVisible()
+    label = dialog.findChildren(QLabel)[-1]
+    before = label.font().pixelSize(), label.font().pointSizeF()
+    context.set_scale(0.6)
+    assert (label.font().pixelSize(), label.font().pointSizeF()) < before
+    dialog.close()

@@ -13,16 +13,16 @@ from pytestqt.qtbot import QtBot
 
 from decoder_gui.commands import stops as stops_module
 from decoder_gui.context import AppContext
-from decoder_gui.debugger import run_to
 from decoder_gui.debugger.cursor import Cursor, first, last
-from decoder_gui.debugger.rules import Side, all_rules
-from decoder_gui.debugger.rules.attention import AboveDiagonal, RowSum
-from decoder_gui.debugger.rules.cache import CacheShare
-from decoder_gui.debugger.rules.places import AtEvent, OnOperation, OnPosition, OnStep
-from decoder_gui.debugger.rules.sampling import Entropy
-from decoder_gui.debugger.rules.values import CellBeyond, CellCrosses, NotFinite
 from decoder_gui.debugger.session import Session
-from decoder_gui.debugger.spots import Spot
+from decoder_gui.debugger.stopping import run_to
+from decoder_gui.debugger.stopping.rules import Side, all_rules
+from decoder_gui.debugger.stopping.rules.attention import AboveDiagonal, RowSum
+from decoder_gui.debugger.stopping.rules.cache import CacheShare
+from decoder_gui.debugger.stopping.rules.places import AtEvent, OnOperation, OnPosition, OnStep
+from decoder_gui.debugger.stopping.rules.sampling import Entropy
+from decoder_gui.debugger.stopping.rules.values import CellBeyond, CellCrosses, NotFinite
+from decoder_gui.debugger.stopping.spots import Spot
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.find.breakpoints import BreakpointsPanel
 from decoder_gui.panels.forward_pass import ForwardPassPanel
@@ -31,6 +31,7 @@ from decoder_gui.theme.style import Style
 from decoder_gui.view import View
 from decoder_gui.waiting import wait_until
 from decoder_gui.widgets.breakpoint_dialog import BreakpointDialog
+from tests.debugger.recorded import held
 from tests.gui.conftest import STORY, settle
 
 Key = Qt.Key
@@ -159,6 +160,29 @@ def test_a_low_panel_keeps_the_list_and_the_reason_in_one_line(panel: Breakpoint
     assert panel.brief.text() == panel.brief.toolTip() == panel.reason.text()
     assert panel.list.height() > 50
     assert panel.run_button.height() >= panel.run_button.sizeHint().height()
+
+
+def test_a_low_panel_has_the_rest_in_a_menu(panel: BreakpointsPanel) -> None:
+    stops = panel.context.stops
+    assert panel.more_button.isHidden()
+    panel.resize(420, 150)
+    assert panel.more_button.isVisible()
+    QTest.keyClick(panel.more_button, Key.Key_Space)
+    assert panel.menu.isVisible()
+    assert not panel.remove_action.isEnabled()
+    assert panel.limit_action.text() == "At most 256 tokens…"
+    panel.menu.close()
+    stops.add(OnStep(1))
+    QTest.keyClick(panel.more_button, Key.Key_Space)
+    panel.limit_action.trigger()
+    assert panel.limit_dialog is not None
+    panel.limit_dialog.setIntValue(7)
+    panel.limit_dialog.accept()
+    assert stops.limit == 7
+    assert panel.limit.value() == 7
+    panel.remove_action.trigger()
+    assert not stops.items.items
+    panel.menu.close()
 
 
 def test_the_limit_is_set_in_the_panel(panel: BreakpointsPanel) -> None:
@@ -329,11 +353,11 @@ def test_a_cell_of_values_asks_for_a_value(stories_context: AppContext, qtbot: Q
     assert isinstance(dialog.rule, CellCrosses)
     spot = Spot("blocks.1.attn.pattern", head=2, index=4)
     assert dialog.rule.spot == spot
-    value = float(context.trace.array(3, spot.array)[0, 2, -1, 4])
+    value = float(held(context.trace, 3, spot.array)[0, 2, -1, 4])
     assert dialog.rule.value == pytest.approx(value, rel=1e-3)
     field = dialog.field("value")
     assert isinstance(field, QLineEdit)
-    others = [float(context.trace.array(s, spot.array)[0, 2, -1, 4]) for s in range(6)]
+    others = [float(held(context.trace, s, spot.array)[0, 2, -1, 4]) for s in range(6)]
     level = float(np.median(others))
     field.setText(f"{level:.6f}")
     dialog.accept()
@@ -498,7 +522,7 @@ def test_what_was_not_kept_is_recomputed_by_the_worker(
     make_context: Callable[..., AppContext], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = make_context("stories", STORY, tokens=3)
-    kept = Session.__init__.__kwdefaults__
+    kept = Session.__init__.__kwdefaults__ or {}
     monkeypatch.setattr(Session.__init__, "__kwdefaults__", {**kept, "budget": 0})
     lean = make_context("stories", STORY, tokens=3)
     assert lean.trace is not None
@@ -507,7 +531,7 @@ def test_what_was_not_kept_is_recomputed_by_the_worker(
     for context in (whole, lean):
         assert context.trace is not None
         assert whole.trace is not None
-        values = [float(whole.trace.array(s, spot.array)[0, -1, 5]) for s in range(3)]
+        values = [float(held(whole.trace, s, spot.array)[0, -1, 5]) for s in range(3)]
         context.stops.add(CellBeyond(spot, Side.ABOVE, sorted(values)[1]))
         context.go_last()
         context.run(-1)
@@ -626,6 +650,7 @@ def window(qtbot: QtBot, make_context: Callable[..., AppContext]) -> Iterator[Ma
 
 
 def test_a_condition_is_set_and_reached_by_keys_alone(qtbot: QtBot, window: MainWindow) -> None:
+    assert window.workspace is not None
     context = window.workspace.context
     window.workspace.show_view(View.FIND)
     window.activateWindow()
@@ -658,6 +683,7 @@ def test_a_condition_is_set_and_reached_by_keys_alone(qtbot: QtBot, window: Main
 
 
 def test_b_stops_at_the_operation_in_hand(qtbot: QtBot, window: MainWindow) -> None:
+    assert window.workspace is not None
     context = window.workspace.context
     window.activateWindow()
     qtbot.keyClick(window, Key.Key_Home)
@@ -671,6 +697,7 @@ def test_b_stops_at_the_operation_in_hand(qtbot: QtBot, window: MainWindow) -> N
 
 
 def test_escape_leaves_a_run(qtbot: QtBot, window: MainWindow) -> None:
+    assert window.workspace is not None
     context = window.workspace.context
     context.stops.add(CacheShare(100.0))
     context.stops.set_limit(1000)

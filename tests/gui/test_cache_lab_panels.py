@@ -11,7 +11,7 @@ from PySide6.QtGui import QImage
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.policies import Policy
+from decoder_gui.debugger.laboratory.policies import Policy
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.base import Panel
 from decoder_gui.panels.cache.cached_row import CachedRowPanel
@@ -104,6 +104,8 @@ def test_the_calculator_begins_with_the_model_in_hand(window: MainWindow) -> Non
     assert calculator.kind.currentText() == ValueSize.FLOAT32.words
     per_token = 2 * shape.depth * shape.kv_heads * shape.head_dim * 4
     assert values["Per token"] == format_bytes(per_token)
+    taken = context.model.parameters * context.model.bytes_per_value / 2**30
+    assert calculator.weights.value() == pytest.approx(taken, abs=0.005)
 
 
 def test_a_known_model_fills_the_calculator_and_names_its_source(window: MainWindow) -> None:

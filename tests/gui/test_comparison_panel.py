@@ -14,11 +14,17 @@ from PySide6.QtWidgets import QFileDialog
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.against import FullPass, OtherBranch, OtherModel, OtherOrder, PlainLoops
-from decoder_gui.debugger.capture_writing import write_run
-from decoder_gui.debugger.comparison_words import headline, scientific
+from decoder_gui.debugger.comparing.against import (
+    FullPass,
+    OtherBranch,
+    OtherModel,
+    OtherOrder,
+    PlainLoops,
+)
+from decoder_gui.debugger.comparing.comparison_words import headline, scientific
+from decoder_gui.debugger.comparing.findings import Comparison
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.findings import Comparison
+from decoder_gui.debugger.saving.capture_writing import write_run
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.compare.comparison import OTHER_FILE, ComparisonPanel
 from decoder_gui.panels.compare.difference import DifferencePanel

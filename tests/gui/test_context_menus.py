@@ -13,8 +13,8 @@ from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.rules.places import OnOperation
-from decoder_gui.debugger.spots import Spot
+from decoder_gui.debugger.stopping.rules.places import OnOperation
+from decoder_gui.debugger.stopping.spots import Spot
 from decoder_gui.panels.find.watches import WatchesPanel
 from decoder_gui.panels.forward_pass import ForwardPassPanel
 from decoder_gui.panels.values import ValuesPanel

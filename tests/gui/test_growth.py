@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.cursor import first
-from decoder_gui.debugger.rules.core import Side
-from decoder_gui.debugger.rules.sampling import Entropy
+from decoder_gui.debugger.cursor import Cursor
+from decoder_gui.debugger.stopping.rules.core import Side
+from decoder_gui.debugger.stopping.rules.sampling import Entropy
 from decoder_gui.panels.base import Panel
 from decoder_gui.waiting import wait_until
 
@@ -45,7 +45,7 @@ def test_decoding_far_behind_the_cursor_is_told_as_growth(stories_context: AppCo
     heard: list[Change] = []
     context.changed.connect(heard.append)
     assert context.trace is not None
-    context.seek(first(context.trace))
+    context.seek(Cursor(0, 0))
     steps = len(context.trace.steps)
     context.stops.add(Entropy(Side.ABOVE, 99.0))
     context.stops.set_limit(60)  # far more than one look at the worker brings

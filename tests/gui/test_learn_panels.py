@@ -162,6 +162,8 @@ def test_a_learning_rate_out_of_range_is_refused_at_the_field(
     training.rate.editingFinished.emit()
     assert context.learning.learning_rate == 0.5
     assert not training.rate.property("state")
+    context.learning.set_learning_rate(0.25)
+    assert training.rate.text() == "0.25"
 
 
 def test_a_target_of_several_tokens_is_refused_in_words(qtbot: QtBot, window: MainWindow) -> None:

@@ -7,14 +7,17 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QPaintEvent, QRegion
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.lens_table import lens_columns
+from decoder_gui.debugger.laboratory.lens_table import lens_columns
 from decoder_gui.panels.find.logit_lens import LogitLensPanel
+from decoder_gui.theme.style import Style
 from decoder_gui.viewdata.lens import LensView, share_text
 from tests.gui.conftest import settle
 
@@ -281,3 +284,87 @@ def test_before_anything_is_computed(qtbot: QtBot, qapp: object) -> None:
         assert not panel.grid.isVisible()
     finally:
         context.close()
+
+
+def test_a_branch_from_within_the_prompt_is_read_once(panel: LogitLensPanel) -> None:
+    """Its first pass is another one cut short: views of it are made whenever they are asked for."""
+    context = panel.context
+    context.branches.edit_prompt("Once upon a time there was a big dog.")
+    settle(context)  # a lens that is read again and again never comes to rest
+    assert context.trace is not None
+    assert len(context.trace.steps) == 2
+    assert context.trace.steps[1].first > 1
+    table = context.lens.table
+    assert table is not None
+    assert table.last == context.trace.positions
+    context.lens.want()
+    assert not context.lens.pending
+
+
+class _Painted(QObject):
+    """What of a widget is painted, as a region."""
+
+    def __init__(self, widget: QWidget) -> None:
+        super().__init__(widget)
+        self.region = QRegion()
+        widget.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if isinstance(event, QPaintEvent):
+            self.region += event.region()
+        return False
+
+
+def test_a_residual_that_is_computed_paints_its_own_cells(
+    panel: LogitLensPanel, qtbot: QtBot
+) -> None:
+    context, grid = panel.context, panel.grid
+    go(context, 1, "blocks.1.ln1")
+    qtbot.wait(50)  # until all of that is painted
+    before = view_of(panel)
+    painted = _Painted(grid.viewport())
+    go(context, 1, "blocks.2.ln1")
+    QApplication.processEvents()
+    view = view_of(panel)
+    assert (before.reached, view.reached) == (2, 3)
+    column = view.columns - 1
+    assert column == view.first
+    rect = grid.cell_rect(2, column)
+    assert grid.viewport().rect().contains(rect)
+    assert QRegion(rect).subtracted(painted.region).isEmpty()
+    assert not painted.region.intersects(grid.cell_rect(2, column - 1))
+    assert not painted.region.intersects(grid.cell_rect(1, column))
+
+
+def test_a_step_without_a_residual_draws_nothing_anew(
+    panel: LogitLensPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = panel.context
+    go(context, 1, "blocks.1.ln1")
+    drawn: list[int] = []
+    draw = panel.grid.set_view
+
+    def counted(view: LensView | None, at: tuple[int, int], style: Style) -> None:
+        drawn.append(1)
+        draw(view, at, style)
+
+    monkeypatch.setattr(panel.grid, "set_view", counted)
+    context.move(1)
+    assert not drawn
+    go(context, 1, "blocks.2.ln1")
+    assert drawn
+    assert panel.view is not None
+    assert panel.view.exists(2, panel.view.columns - 1)
+
+
+def test_in_a_narrow_panel_the_cell_in_hand_is_whole(panel: LogitLensPanel, qtbot: QtBot) -> None:
+    context, grid = panel.context, panel.grid
+    panel.resize(300, 240)
+    context.set_scale(2.0)
+    qtbot.wait(20)
+    rect = grid.cell_rect(*grid.current)
+    assert grid.current[1] == view_of(panel).columns - 1
+    assert grid.viewport().rect().contains(rect)
+    names = grid.viewport().width() - rect.width()
+    assert rect.left() >= names // 2
+    context.set_scale(1.0)

@@ -6,10 +6,10 @@ import pytest
 
 from decoder_gui.commands import stops as stops_module
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.cursor import Cursor, Granularity, first, last
-from decoder_gui.debugger.rules import Side
-from decoder_gui.debugger.rules.places import AtEvent, OnOperation, OnStep
-from decoder_gui.debugger.rules.sampling import Entropy
+from decoder_gui.debugger.cursor import Cursor, Granularity, last
+from decoder_gui.debugger.stopping.rules import Side
+from decoder_gui.debugger.stopping.rules.places import AtEvent, OnOperation, OnStep
+from decoder_gui.debugger.stopping.rules.sampling import Entropy
 from decoder_gui.waiting import wait_until
 
 
@@ -32,7 +32,7 @@ def test_it_stops_at_an_event_on_the_way(
     assert context.trace is not None
     name = context.trace.operations[9].name
     context.stops.add(AtEvent(2, name))
-    context.seek(first(context.trace))
+    context.seek(Cursor(0, 0))
     said = _play(context, granularity)
     assert context.cursor == Cursor(2, 9)
     assert len(said) == 1
@@ -45,7 +45,7 @@ def test_it_goes_on_from_a_breakpoint(stories_context: AppContext) -> None:
     context = stories_context
     assert context.trace is not None
     context.stops.add(OnOperation("sample"))
-    context.seek(first(context.trace))
+    context.seek(Cursor(0, 0))
     at = len(context.trace.operations) - 1
     for step in range(3):
         _play(context, Granularity.TOKEN)
@@ -89,7 +89,7 @@ def test_a_long_search_takes_several_turns(
     context = stories_context
     assert context.trace is not None
     context.stops.add(AtEvent(3, context.trace.operations[0].name))
-    context.seek(first(context.trace))
+    context.seek(Cursor(0, 0))
     _play(context, Granularity.PHASE)
     assert context.cursor == Cursor(3, 0)
 
@@ -99,7 +99,7 @@ def test_a_breakpoint_that_is_off_stops_nothing(stories_context: AppContext) -> 
     assert context.trace is not None
     context.stops.add(AtEvent(1, context.trace.operations[3].name))
     context.stops.switch(context.stops.items.items[0].number, False)
-    context.seek(first(context.trace))
+    context.seek(Cursor(0, 0))
     context.set_granularity(Granularity.TOKEN)
     context.set_play_rate(200.0)
     context.toggle_play()

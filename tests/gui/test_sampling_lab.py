@@ -20,7 +20,7 @@ from decoder_gui.arguments import parse
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.sampling_code import GENERATORS
+from decoder_gui.debugger.laboratory.sampling_code import GENERATORS
 from decoder_gui.panels.base import Panel, panels_of
 from decoder_gui.panels.next_token import NextTokenPanel
 from decoder_gui.panels.sampling.continuations import ContinuationsPanel
@@ -754,3 +754,33 @@ def _texts(panel: Panel) -> list[str]:
     from PySide6.QtWidgets import QLabel
 
     return [label.text() for label in panel.findChildren(QLabel) if label.isVisibleTo(panel)]
+
+
+def test_a_low_panel_keeps_candidates_and_says_a_stage_where_the_keyboard_is(
+    stories_context: AppContext, show: Callable[..., Panel]
+) -> None:
+    context = stories_context
+    context.set_sampling(temperature=0.8, top_k=5)
+    panel = show(PipelinePanel, context)
+    assert isinstance(panel, PipelinePanel)
+    panel.resize(900, 700)
+    assert wait_until(panel.stages.isVisible)
+    assert "at most 5" in panel.stages.text()
+    panel.resize(900, 260)
+    assert wait_until(lambda: not panel.stages.isVisible())
+    assert panel.pipeline.table.viewport().height() >= panel.pipeline.table.row_rect(0).height()
+    panel.pipeline.cards["top_k"].pointed.emit("top_k")
+    assert "at most 5" in panel.row.text()
+    assert "Ties at the edge" in panel.row.text()
+
+
+def test_temperature_alone_is_a_stage_that_is_on(
+    stories_context: AppContext, show: Callable[..., Panel]
+) -> None:
+    context = stories_context
+    context.set_sampling(temperature=0.8, top_k=0, top_p=1.0, min_p=0.0)
+    panel = show(PipelinePanel, context)
+    assert isinstance(panel, PipelinePanel)
+    assert "No stage is on" not in panel.stages.text()
+    context.set_sampling(temperature=1.0)
+    assert "No stage is on" in panel.stages.text()

@@ -12,10 +12,10 @@ import pytest
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.rules.places import AtEvent
-from decoder_gui.debugger.session_file import SavedSession
-from decoder_gui.debugger.session_reading import read
-from decoder_gui.debugger.spots import Spot
+from decoder_gui.debugger.saving.session_file import SavedSession
+from decoder_gui.debugger.saving.session_reading import read
+from decoder_gui.debugger.stopping.rules.places import AtEvent
+from decoder_gui.debugger.stopping.spots import Spot
 from decoder_gui.waiting import wait_until
 from tests.gui.conftest import settle
 

@@ -13,6 +13,7 @@ from pytestqt.qtbot import QtBot
 
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Cursor, Granularity
+from decoder_gui.debugger.stopping.rules.places import OnOperation, OnStep
 from decoder_gui.panels.timeline import TimelinePanel
 from decoder_gui.theme.palette import PALETTES, Palette, contrast
 from decoder_gui.theme.style import Style
@@ -56,6 +57,22 @@ def test_the_buttons_move_the_cursor(panel: TimelinePanel) -> None:
     transport.last.click()
     assert context.at_end
     assert not transport.last.isEnabled()
+
+
+def test_run_says_how_many_breakpoints_are_on(panel: TimelinePanel) -> None:
+    stops, run = panel.context.stops, panel.transport.run
+    assert run.shown_text() == "Run to"
+    stops.add(OnStep(1))
+    stops.add(OnOperation("sample"))
+    assert run.shown_text() == "Run to 2"
+    assert run.accessibleName().endswith(": 2 on")
+    for item in stops.items:
+        assert item.rule.words in run.toolTip()
+    stops.switch(stops.items.items[0].number, False)
+    assert run.shown_text() == "Run to 1"
+    stops.clear()
+    assert run.shown_text() == "Run to"
+    assert run.toolTip() == "Run to the next breakpoint (F5)"
 
 
 def test_granularity_and_speed_are_chosen_and_shown(panel: TimelinePanel) -> None:

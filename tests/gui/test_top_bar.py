@@ -29,7 +29,7 @@ from decoder_gui.view import View
 from decoder_gui.widgets.dock_title import DockTitle
 from decoder_gui.widgets.icon_button import IconButton
 from decoder_gui.widgets.key_guard import KeyGuard
-from decoder_gui.widgets.shortcuts_dialog import ShortcutsDialog
+from decoder_gui.widgets.shortcuts_dialog import ShortcutsDialog, shared_out
 from decoder_gui.widgets.top_bar import ModelChoice, TopBar
 
 CHOICES = (
@@ -74,7 +74,7 @@ def test_a_long_name_leaves_room_for_everything_else(bar: TopBar) -> None:
     bar.set_model(name, "capture · 3 layers · 4 heads", CHOICES)
     assert "…" in bar.model.shown_text()
     assert bar.window().minimumSizeHint().width() < 1280
-    assert name.strip() in bar.model.toolTip()
+    assert "&lt;b&gt;mine&lt;/b&gt;" in bar.model.toolTip()
 
 
 def test_the_model_is_named_and_others_are_offered(bar: TopBar, qtbot: QtBot) -> None:
@@ -378,6 +378,20 @@ def test_the_list_shows_the_whole_table(qapp: QApplication, qtbot: QtBot) -> Non
     assert not dialog.isVisible()
     dialog.set_style(Style(LIGHT, 2.0))
     assert dialog.height() <= dialog.screen().availableSize().height()
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "expected"),
+    [
+        ([17, 10, 7, 15], 2, (0, 0, 1, 1)),
+        ([17, 10, 7, 15], 3, (0, 1, 1, 2)),
+        ([1, 1, 9], 2, (0, 0, 1)),
+    ],
+)
+def test_groups_of_keys_are_shared_out_evenly(
+    rows: list[int], columns: int, expected: tuple[int, ...]
+) -> None:
+    assert shared_out(rows, columns) == expected
 
 
 def test_the_focused_control_has_its_own_keys_before_the_window(

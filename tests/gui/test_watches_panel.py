@@ -15,7 +15,7 @@ from pytestqt.qtbot import QtBot
 from decoder_gui.context import AppContext
 from decoder_gui.debugger import session
 from decoder_gui.debugger.cursor import Cursor
-from decoder_gui.debugger.spots import Shown, Spot
+from decoder_gui.debugger.stopping.spots import Shown, Spot
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.find.watches import WatchesPanel
 from decoder_gui.panels.values import ValuesPanel
@@ -24,6 +24,7 @@ from decoder_gui.view import View
 from decoder_gui.viewdata.numbers import format_value
 from decoder_gui.viewdata.watches import NO_WATCHES
 from decoder_gui.waiting import wait_until
+from tests.debugger.recorded import held
 from tests.gui.conftest import STORY, settle
 
 Key = Qt.Key
@@ -55,7 +56,7 @@ def show_panel(qtbot: QtBot, panel: ValuesPanel) -> None:
 def series(context: AppContext, spot: Spot) -> list[float]:
     assert context.trace is not None
     return [
-        float(context.trace.array(step, spot.array)[0, spot.head, -1, spot.index])
+        float(held(context.trace, step, spot.array)[0, spot.head, -1, spot.index])
         for step in range(len(context.trace.steps))
     ]
 
@@ -196,7 +197,7 @@ def test_what_was_not_kept_is_said(
     monkeypatch.setattr(
         session.Session.__init__,
         "__kwdefaults__",
-        {**session.Session.__init__.__kwdefaults__, "budget": 0},
+        {**(session.Session.__init__.__kwdefaults__ or {}), "budget": 0},
     )
     context = make_context("stories", STORY, tokens=3)
     panel = WatchesPanel(context)
@@ -320,6 +321,7 @@ def window(qtbot: QtBot, make_context: Callable[..., AppContext]) -> Iterator[Ma
 
 
 def test_w_pins_what_is_chosen_wherever_the_keyboard_is(qtbot: QtBot, window: MainWindow) -> None:
+    assert window.workspace is not None
     context = window.workspace.context
     window.activateWindow()
     qtbot.keyClick(window, Key.Key_W)

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from decoder_gui.cli import main
 from decoder_gui.context import AppContext
 from decoder_gui.debugger.cursor import Granularity, first
-from decoder_gui.debugger.session_reading import read
+from decoder_gui.debugger.saving.session_reading import read
 from decoder_gui.main_window import MainWindow
 from decoder_gui.panels.attention import AttentionPanel
 from decoder_gui.panels.forward_pass import ForwardPassPanel

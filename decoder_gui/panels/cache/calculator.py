@@ -151,6 +151,7 @@ class CalculatorPanel(Panel):
             self.source.setText(f"config.json of {known.source}, at its whole context{note}.")
         elif model is not None:
             self.source.setText(f"{model.name}, with the context chosen above.")
+            self.weights.setValue(model.parameters * model.bytes_per_value / GIB)
         else:
             self.source.setText("")
 
@@ -160,7 +161,6 @@ class CalculatorPanel(Panel):
         self._name(self.preset.currentText())
         if known is None:
             lab.plan = None
-            self.weights.setValue(0.0)
             lab.tell(Change.LAB)
             return
         size = list(ValueSize)[self.kind.currentIndex()]

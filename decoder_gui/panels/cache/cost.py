@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from decoder_gui.change import Change
@@ -21,6 +22,7 @@ HELP = (
     "Runs the model on random tokens of growing length and times one more token, once with the "
     "cache and once with everything recomputed. A step interrupts it."
 )
+MOST_SIDE = 0.6  # of the panel
 SIDE = 330  # pixels at scale 1 of the counts beside the plots
 
 
@@ -79,6 +81,14 @@ class CostPanel(Panel):
         self.counts.toggled.connect(lambda _: self.redraw(Change.LAB))
         self.logarithmic.toggled.connect(lambda _: self.redraw(Change.LAB))
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_side()
+
+    def _fit_side(self) -> None:
+        """The counts leave the plot its part of a narrow panel."""
+        self.side.setFixedWidth(min(self.context.style.px(SIDE), round(MOST_SIDE * self.width())))
+
     def redraw(self, changes: Change) -> None:
         context, model = self.context, self.context.model
         if changes & Change.STYLE:
@@ -86,7 +96,7 @@ class CostPanel(Panel):
             for widget in (self.plot, self.figures, self.table, self.side):
                 widget.set_style(style)
             self.words.setFont(style.font(Face.SMALL))
-            self.side.setFixedWidth(style.px(SIDE))
+            self._fit_side()
         lab = context.cache_lab
         running = CURVE in lab.running
         ready = model is not None and not context.recorded

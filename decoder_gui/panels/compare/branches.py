@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from decoder_gui.branching import ask_for_edit, ask_for_text
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.against import OtherBranch
+from decoder_gui.debugger.comparing.against import OtherBranch
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.view import View
 from decoder_gui.viewdata.branches import BranchesView, build_branches
@@ -176,6 +176,7 @@ class BranchesPanel(Panel):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._point()
+        self.table.bring_into_sight(self.table.currentIndex().row())
 
     # ---- what can be done
 

@@ -17,8 +17,8 @@ from PySide6.QtWidgets import (
 
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.against import Against, OtherModel
-from decoder_gui.debugger.comparison_words import scientific
+from decoder_gui.debugger.comparing.against import Against, OtherModel
+from decoder_gui.debugger.comparing.comparison_words import scientific
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.view import View
 from decoder_gui.viewdata.comparison import ComparisonView, LayerTable, build_comparison
@@ -228,5 +228,6 @@ class ComparisonPanel(Panel):
         label = QLabel()
         label.setAccessibleName(name)
         label.setWordWrap(True)
+        label.setTextFormat(Qt.TextFormat.PlainText)  # a token may look like markup
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         return label

@@ -50,6 +50,7 @@ class DifferencePanel(Panel):
         self.words.setProperty("kind", "muted")
         self.cell = QLabel()
         self.cell.setWordWrap(True)
+        self.cell.setTextFormat(Qt.TextFormat.PlainText)  # a token may look like markup
         self.cell.setAccessibleName("The cell in hand, in both runs")
         self.cell.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.grid = ValueGrid()

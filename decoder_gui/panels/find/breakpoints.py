@@ -9,9 +9,11 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
+    QInputDialog,
     QLabel,
     QListWidget,
     QListWidgetItem,
+    QMenu,
     QPushButton,
     QSizePolicy,
     QSpinBox,
@@ -21,12 +23,14 @@ from PySide6.QtWidgets import (
 
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.breakpoints import Breakpoint
+from decoder_gui.debugger.stopping.breakpoints import Breakpoint
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.stopping import ask_for_breakpoint
 from decoder_gui.view import View
+from decoder_gui.viewdata.numbers import plural
 from decoder_gui.widgets.breakpoint_dialog import BreakpointDialog
 from decoder_gui.widgets.elided import ElidedLabel
+from decoder_gui.widgets.focus_return import return_focus
 
 NONE_YET = (
     "No breakpoints. Add sets one on a condition (Ctrl+B); F9 sets one at the event in hand; B on "
@@ -86,6 +90,7 @@ class BreakpointsPanel(Panel):
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
         self.dialog: BreakpointDialog | None = None
+        self.limit_dialog: QInputDialog | None = None
         self._filling = False
         self._shown: tuple[object, ...] = ()
         self.reason = QLabel()
@@ -108,8 +113,10 @@ class BreakpointsPanel(Panel):
             "◀ Run back", lambda: context.run(-1), "To the breakpoint before (Shift+F5)"
         )
         self.run_button = self._button("Run ▶", self._run_or_cancel, "")
+        self._make_menu()
         self.limit = QSpinBox()
         self.limit.setRange(1, MOST_TOKENS)
+        self.limit.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.limit.setPrefix("at most ")
         self.limit.setSuffix(" tokens")
         self.limit.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
@@ -120,7 +127,7 @@ class BreakpointsPanel(Panel):
         self._rows = QVBoxLayout(self)
         self._rows.setContentsMargins(0, 0, 0, 0)
         self._running = QHBoxLayout()
-        for button in (self.back_button, self.run_button, self.add_button):
+        for button in (self.back_button, self.run_button, self.add_button, self.more_button):
             self._running.addWidget(button)
         self._running.addStretch(1)
         self.editing = QWidget()
@@ -135,6 +142,15 @@ class BreakpointsPanel(Panel):
         self._rows.addWidget(self.empty, 1)
         self._rows.addWidget(self.list, 1)
         self._rows.addWidget(self.editing)
+
+    def _make_menu(self) -> None:
+        """What a low panel has no room for."""
+        self.more_button = self._button("⋯", self._open_menu, "Edit, remove, or set the limit")
+        self.more_button.setAccessibleName("More")
+        self.menu = QMenu(self)
+        self.edit_action = self.menu.addAction("Edit…", self.edit)
+        self.remove_action = self.menu.addAction("Remove", self.remove)
+        self.limit_action = self.menu.addAction("", self.ask_for_limit)
 
     # ---- what it shows
 
@@ -169,9 +185,10 @@ class BreakpointsPanel(Panel):
         self._fit()
 
     def _fit(self) -> None:
-        """Where there is little room, the list has it: what the keys do as well goes."""
+        """Where there is little room, the list has it: what stood below it is in a menu."""
         low = self.height() < self.context.style.px(LOW)
         self.editing.setVisible(not low)
+        self.more_button.setVisible(low)
         self.reason.setVisible(bool(self.reason.text()) and not low)
         self.brief.setVisible(bool(self.reason.text()) and low)
 
@@ -227,6 +244,29 @@ class BreakpointsPanel(Panel):
         chosen = self._chosen()
         if chosen is not None:
             self.context.stops.remove(chosen.number)
+
+    def ask_for_limit(self) -> None:
+        """Ask how many tokens one run decodes at most."""
+        stops = self.context.stops
+        dialog = QInputDialog(self)
+        dialog.setWindowTitle("Limit of a run")
+        dialog.setLabelText("Tokens that one run decodes at most")
+        dialog.setInputMode(QInputDialog.InputMode.IntInput)
+        dialog.setIntRange(1, MOST_TOKENS)
+        dialog.setIntValue(stops.limit)
+        dialog.intValueSelected.connect(stops.set_limit)
+        dialog.finished.connect(dialog.deleteLater)
+        return_focus(dialog)
+        dialog.open()
+        self.limit_dialog = dialog
+
+    def _open_menu(self) -> None:
+        chosen = self._chosen() is not None
+        self.edit_action.setEnabled(chosen)
+        self.remove_action.setEnabled(chosen)
+        self.limit_action.setText(f"At most {plural(self.context.stops.limit, 'token')}…")
+        button = self.more_button
+        self.menu.popup(button.mapToGlobal(button.rect().bottomLeft()))
 
     def _run_or_cancel(self) -> None:
         if self.context.stops.running:

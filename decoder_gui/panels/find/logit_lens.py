@@ -47,6 +47,7 @@ class LogitLensPanel(Panel):
     def __init__(self, context: AppContext, parent: QWidget | None = None) -> None:
         super().__init__(context, parent)
         self.view: LensView | None = None
+        self._drawn: LensView | None = None  # what grid, numbers and plot show
         self._at: tuple[int, int] | None = None  # row and column in hand
         self._followed: object = None  # the step and query that the column was last set by
         self.empty = QLabel()
@@ -91,12 +92,20 @@ class LogitLensPanel(Panel):
         self.grid.show()
         self._share_out()
         row, column = self._here(view)
-        self.grid.set_view(view, (row, column), style)
-        self.grid.setMaximumHeight(self.grid.height_wanted())
-        self.legend.set_scale(sequential_scale=True, low="0", high="1", style=style)
-        self._show_position(view, row, column)
+        # Most steps compute no residual: then all of it reads as before.
+        if changes & Change.STYLE or (row, column) != self.grid.current or not self._as_shown(view):
+            self._drawn = view
+            self.grid.set_view(view, (row, column), style)
+            self.grid.setMaximumHeight(self.grid.height_wanted())
+            self.legend.set_scale(sequential_scale=True, low="0", high="1", style=style)
+            self._show_position(view, row, column)
         missing = "working out more" if context.lens.pending else ""
         self.set_caption(self.title, missing or "row = read after, column = position")
+
+    def _as_shown(self, view: LensView) -> bool:
+        """Whether a view reads like the one on show."""
+        drawn = self._drawn
+        return drawn is not None and view.alike(drawn) and view.reached == drawn.reached
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -109,6 +118,7 @@ class LogitLensPanel(Panel):
         self._side.setVisible(self.width() >= px(WIDE_ENOUGH))
 
     def _show_nothing(self, refusal: str) -> None:
+        self._drawn = None
         self.grid.set_view(None, (0, 0), self.context.style)
         for part in (self.grid, self._below):
             part.hide()

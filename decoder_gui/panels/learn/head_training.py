@@ -114,6 +114,8 @@ class HeadTrainingPanel(Panel):
         context, moment = self.context, self.context.moment
         if changes & Change.STYLE:
             self._restyle()
+        if not self.rate.hasFocus() and not self.rate.property("state"):
+            self.rate.setText(f"{context.learning.learning_rate:g}")
         context.learning.want_lesson()
         lesson = context.learning.lesson
         shown = moment is not None and lesson is not None

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSpinBox, QVBoxL
 from decoder_gui.change import Change
 from decoder_gui.commands.sampler_lab import Continuations
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.continuations import MOST
+from decoder_gui.debugger.laboratory.continuations import MOST
 from decoder_gui.panels.base import NO_WEIGHTS, Panel, Place, register
 from decoder_gui.theme.style import Face
 from decoder_gui.view import View

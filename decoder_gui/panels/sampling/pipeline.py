@@ -137,11 +137,13 @@ class PipelinePanel(Panel):
             self.set_caption(self.title, view.summary)
             self._show_orders(view.orders)
             self.pipeline.set_view(view, self._settings)
+            said = (self.rule.text(), self.stages.text())
             _say(self.rule, f"{view.rule}\nUnder the same settings {view.others}.")
             _say(self.stages, _stage_words(view))
             self._say_found()
             self._say_row()
-            self._fit_words()
+            if said != (self.rule.text(), self.stages.text()) or changes & Change.STYLE:
+                self._fit_words()
         shown = not view.refusal
         if self._whole.isHidden() is shown:
             self._whole.setVisible(shown)

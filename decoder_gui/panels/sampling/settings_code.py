@@ -17,8 +17,8 @@ from PySide6.QtWidgets import (
 
 from decoder_gui.change import Change
 from decoder_gui.context import AppContext
-from decoder_gui.debugger.sampling_code import GENERATORS, Code, own_code
-from decoder_gui.debugger.sampling_paste import as_json
+from decoder_gui.debugger.laboratory.sampling_code import GENERATORS, Code, own_code
+from decoder_gui.debugger.laboratory.sampling_paste import as_json
 from decoder_gui.panels.base import Panel, Place, register
 from decoder_gui.theme.style import Face
 from decoder_gui.theme.stylesheet import repolish

@@ -1,0 +1,1 @@
+"""What the laboratories work out: costs, likelihoods, continuations, the logit lens."""

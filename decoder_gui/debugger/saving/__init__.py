@@ -1,0 +1,1 @@
+"""Sessions and captures in files, and runs made from them again."""

@@ -1,0 +1,1 @@
+"""Where a run stops: breakpoints, conditions, running to them; and what is watched on the way."""
