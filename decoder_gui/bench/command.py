@@ -122,7 +122,7 @@ def measure(shape: str, rounds: int | None = None, gguf: Path | None = None) -> 
         "window": count(WINDOWS),
         "large": count(LARGE),
         "startup": count(STARTS),
-    }
+    } | ({} if gguf is None else {"opening": count(OPENINGS)})
     return figures | _circumstances()
 
 
