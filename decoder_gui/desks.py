@@ -63,8 +63,9 @@ class Desks(QStackedWidget):
         self.setCurrentWidget(self.current)
         if new:
             self.share_out()
-            if view in self._to_recall:
-                self.current.recall(self._to_recall.pop(view))
+        if view in self._to_recall and (new or not self._context.style.projector):
+            QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
+            self.current.recall(self._to_recall.pop(view))
         if self._context.style.projector:
             self._enlarge(self.current)
         self.shown.emit(view)
@@ -81,7 +82,7 @@ class Desks(QStackedWidget):
     def remembered(self) -> dict[View, QByteArray]:
         """The states to write down."""
         made = {view: desk.remembered() for view, desk in self._desks.items()}
-        return {**self._to_recall, **made}
+        return {**made, **self._to_recall}
 
     def recall(self, states: Mapping[View, QByteArray]) -> None:
         """Take on states written down earlier; workspaces not made yet do so when they are."""
@@ -103,7 +104,9 @@ class Desks(QStackedWidget):
         for view, desk in self._desks.items():
             desk.restore()
             state = self._before_projector.pop(view, None)
-            if state is not None:
+            if state is not None and view is not self.view:
+                self._to_recall[view] = state  # it has its size only when it is shown
+            elif state is not None:
                 # If all panels were shown enlarged, they had no room for their proportions.
                 QApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
                 desk.recall(state)

@@ -133,6 +133,7 @@ QToolTip {{
     padding: {px(4)}px {px(6)}px; font: {px(12)}px "{UI_FAMILY}", "{MONO_FAMILY}"; }}
 QStatusBar {{ background: {p.window}; color: {p.muted}; }}
 QStatusBar::item {{ border: none; }}
+QDialogButtonBox {{ dialogbuttonbox-buttons-have-icons: 0; }}
 QGroupBox {{
     border: 1px solid {p.border}; border-radius: {px(6)}px; margin-top: {px(10)}px;
     padding-top: {px(6)}px; }}
@@ -237,6 +238,9 @@ QComboBox::down-arrow {{
 QComboBox QAbstractItemView {{
     background: {p.raised}; color: {p.text}; border: 1px solid {p.border_strong};
     selection-background-color: {p.inverse}; selection-color: {p.inverse_text}; outline: none; }}
+QComboBox {{ combobox-popup: 0; }}
+QComboBox QAbstractItemView::item {{ min-height: {px(24)}px; padding: 0 {px(6)}px; }}
+QComboBox QAbstractItemView::item:selected {{ background: {p.inverse}; color: {p.inverse_text}; }}
 """
 
 

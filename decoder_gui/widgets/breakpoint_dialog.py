@@ -131,6 +131,11 @@ class BreakpointDialog(QDialog):
             start = typed if isinstance(typed, form.type) else form.default
             start = form.entry.suggestion if start is None else start
             self._getters[form.name] = self._add(form, start)
+        layout = self.layout()
+        if layout is not None:  # as high as the fields of this kind need; the help wraps
+            layout.activate()
+            width = max(self.width(), self.minimumWidth())
+            self.resize(width, layout.totalHeightForWidth(width))
 
     def _add(self, form: FieldForm, start: Any) -> Callable[[], object]:
         label = form.entry.label
@@ -189,6 +194,9 @@ class BreakpointDialog(QDialog):
         widget.setObjectName(name)
         widget.setAccessibleName(label)
         self.form.addRow(label, widget)
+        # A wrapped text above claims room that the layout would take from the fields.
+        widget.ensurePolished()
+        widget.setMinimumHeight(widget.sizeHint().height())
 
     def _complete(self, name: str, line: QLineEdit) -> None:
         known = self._names.get(name, ())

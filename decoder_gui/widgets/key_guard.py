@@ -64,6 +64,8 @@ class KeyGuard(QObject):
             Qt.KeyboardModifier.KeypadModifier
         ):
             return False
+        if isinstance(watched, QWidget) and watched.window().windowType() is Qt.WindowType.Popup:
+            return False  # a list that dropped down chooses by Enter, and no shortcut reaches it
         if event.type() is QEvent.Type.ShortcutOverride and event.key() in own_keys(watched):
             event.accept()
             return True

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QSize, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QSpinBox
+from PySide6.QtWidgets import QApplication, QComboBox, QLineEdit, QSpinBox, QWidget
 from pytestqt.qtbot import QtBot
 
 from decoder_gui.commands import stops as stops_module
@@ -31,6 +31,7 @@ from decoder_gui.theme.style import Style
 from decoder_gui.view import View
 from decoder_gui.waiting import wait_until
 from decoder_gui.widgets.breakpoint_dialog import BreakpointDialog
+from decoder_gui.widgets.key_guard import KeyGuard
 from tests.debugger.recorded import held
 from tests.gui.conftest import STORY, settle
 
@@ -183,6 +184,31 @@ def test_a_low_panel_has_the_rest_in_a_menu(panel: BreakpointsPanel) -> None:
     panel.remove_action.trigger()
     assert not stops.items.items
     panel.menu.close()
+
+
+def test_enter_chooses_in_the_list_of_kinds_and_the_fields_have_their_height(
+    qapp: QApplication, qtbot: QtBot
+) -> None:
+    parent = QWidget()
+    qtbot.addWidget(parent)
+    guard = KeyGuard(qapp, parent)
+    dialog = BreakpointDialog(Style())
+    qtbot.addWidget(dialog)
+    dialog.show()
+    dialog.kinds.setFocus()
+    dialog.kinds.showPopup()
+    before, view = dialog.kinds.currentIndex(), dialog.kinds.view()
+    qtbot.keyClick(view, Qt.Key.Key_Down)
+    qtbot.keyClick(view, Qt.Key.Key_Return)
+    assert dialog.kinds.currentIndex() == before + 1
+    assert not view.isVisible()
+    for index in range(dialog.kinds.count()):
+        dialog.kinds.setCurrentIndex(index)
+        QApplication.processEvents()
+        for field in dialog.findChildren(QLineEdit):
+            if field.isVisible() and field.objectName():
+                assert field.height() >= field.sizeHint().height(), dialog.kinds.currentText()
+    guard.deleteLater()
 
 
 def test_the_limit_is_set_in_the_panel(panel: BreakpointsPanel) -> None:

@@ -22,6 +22,7 @@ from decoder_gui.panels.next_token import NextTokenPanel
 from decoder_gui.shortcuts import SHORTCUTS
 from decoder_gui.theme.palette import DARK, ThemeName
 from decoder_gui.theme.style import Face, Style
+from decoder_gui.view import View
 from decoder_gui.waiting import wait_until
 from model.sampling import ORDERS
 from tests.gui.conftest import STORY, settle
@@ -378,6 +379,27 @@ def test_panels_keep_their_sizes_from_one_start_to_the_next(
         window.close()
         window.deleteLater()
     assert sizes[1:] == sizes[:-1]
+
+
+def test_a_workspace_left_in_projector_mode_has_its_proportions_again(
+    qtbot: QtBot, window: MainWindow
+) -> None:
+    workspace = window.workspace
+    assert workspace is not None
+
+    def sizes() -> dict[str, tuple[int, int]]:
+        picture(window)
+        docks = workspace.desks.current.docks
+        return {name: (dock.width(), dock.height()) for name, dock in docks.items()}
+
+    before = sizes()
+    workspace.set_projector(True)
+    workspace.arrangement.restore()
+    workspace.show_view(View.LEARN)
+    workspace.arrangement.restore()
+    workspace.set_projector(False)
+    workspace.show_view(View.STEP)
+    assert sizes() == before
 
 
 def test_closing_while_the_worker_runs_is_quiet(open_window: Callable[..., MainWindow]) -> None:
