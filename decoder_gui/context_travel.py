@@ -88,6 +88,8 @@ class ContextTravel(ContextState):
             return
         if not 0 <= cursor.operation < trace.events_in(cursor.step):
             return
+        if changes.get("query") == trace.steps[cursor.step].last - 1:
+            changes["query"] = None  # the newest one: said by its number it would be pinned there
         self.cursor, self.selection = cursor, replace(self.selection, **changes)
         if before != (self.cursor, self.selection):
             self._tell(Change.CURSOR | Change.SELECTION)

@@ -99,7 +99,7 @@ def test_a_click_goes_to_the_residual_that_was_read(panel: LogitLensPanel) -> No
         assert moment.cursor is not None
         assert moment.operation is not None
         assert (moment.cursor.step, moment.operation.name) == (step, operation)
-        assert moment.selection.query == column
+        assert moment.position == column
         assert panel.grid.current == (row, column)
 
 
