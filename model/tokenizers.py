@@ -33,6 +33,11 @@ class Piece:
     special: bool = False
     partial: bool = False
 
+    @property
+    def shown(self) -> str:
+        """The text, or a sign for nothing: a place for a token is never blank."""
+        return self.text or "∅"
+
 
 class Tokenizer(Protocol):
     """Text to ids and back, for one vocabulary."""

@@ -70,17 +70,18 @@ def build_evidence(
     known = evidence.surprises
     order = sorted(known, key=lambda s: (s.log_probability, s.position)) if by_surprise else known
     here = moment.position
+    apart = _departure(moment, free)
     positions = tuple(each.position for each in order)
     return EvidenceView(
         plot=_plot(moment, known),
         figures=_figures(moment, evidence),
         table=Table(
             COLUMNS,
-            tuple(_row(moment, each, free) for each in order),
+            tuple(_row(moment, each, free, apart) for each in order),
             marked=positions.index(here) if here in positions else None,
         ),
         positions=positions,
-        words=_words(moment, evidence, pending, free),
+        words=_words(moment, evidence, pending, free, apart),
         hint="working…" if pending else plural(len(known), "token") + " after the first",
     )
 
@@ -161,11 +162,14 @@ def _bits(total: float, count: int) -> str:
 
 
 def _row(
-    moment: Moment, each: Surprise, free: tuple[int, Sequence[int]] | None
+    moment: Moment,
+    each: Surprise,
+    free: tuple[int, Sequence[int]] | None,
+    apart: int | None,
 ) -> tuple[Cell, ...]:
     odd = each.log_probability < -SURPRISED
     share = min(1.0, -each.log_probability / 10) if math.isfinite(each.log_probability) else 1.0
-    cell, note = _free(moment, each, free)
+    cell, note = _free(moment, each, free, apart)
     return (
         Cell(str(each.position)),
         Cell(_token(moment, each.position), strong=odd),
@@ -179,8 +183,20 @@ def _row(
     )
 
 
+def _departure(moment: Moment, free: tuple[int, Sequence[int]] | None) -> int | None:
+    """The first position at which a free run chose another token than the text has, or None."""
+    if free is None:
+        return None
+    given, chosen = free
+    pairs = zip(chosen, moment.trace.token_ids[given:], strict=False)
+    return next((given + i for i, (one, other) in enumerate(pairs) if one != other), None)
+
+
 def _free(
-    moment: Moment, each: Surprise, free: tuple[int, Sequence[int]] | None
+    moment: Moment,
+    each: Surprise,
+    free: tuple[int, Sequence[int]] | None,
+    apart: int | None,
 ) -> tuple[Cell, str]:
     if free is None:
         return Cell(""), ""
@@ -190,10 +206,8 @@ def _free(
         return Cell("given", tone=Tone.FAINT), ""
     if at >= len(chosen):
         return Cell("…", tone=Tone.FAINT), ""
-    text = moment.trace.token_ids[given:]
-    apart = next((i for i, (a, b) in enumerate(zip(chosen, text, strict=False)) if a != b), None)
     same = chosen[at] == each.token_id
-    note = "parts here" if at == apart else ""
+    note = "parts here" if each.position == apart else ""
     return Cell(_piece(moment, chosen[at]), tone=Tone.MUTED if same else Tone.WARNING), note
 
 
@@ -202,6 +216,7 @@ def _words(
     evidence: Evidence,
     pending: bool,
     free: tuple[int, Sequence[int]] | None,
+    apart: int | None,
 ) -> str:
     words = []
     if pending and not evidence.surprises:
@@ -216,12 +231,9 @@ def _words(
         )
     if free is not None:
         given, chosen = free
-        text = moment.trace.token_ids[given:]
-        apart = next(
-            (i for i, (a, b) in enumerate(zip(chosen, text, strict=False)) if a != b), None
-        )
-        if len(chosen) < len(text):
-            words.append(f"Free run: {len(chosen)} of {len(text)} tokens.")
+        to_come = len(moment.trace.token_ids) - given
+        if len(chosen) < to_come:
+            words.append(f"Free run: {len(chosen)} of {to_come} tokens.")
         elif apart is None:
             words.append(
                 f"After {plural(given, 'token')} the model writes the same text by itself."
@@ -229,7 +241,7 @@ def _words(
         else:
             words.append(
                 f"Given {plural(given, 'token')}, the model by itself parts from the text at "
-                f"position {given + apart}; from there on it reads another text."
+                f"position {apart}; from there on it reads another text."
             )
     return " ".join(words)
 
@@ -239,11 +251,11 @@ def _tone(each: Surprise) -> Tone:
 
 
 def _token(moment: Moment, position: int) -> str:
-    return moment.pieces[position].text or "∅"
+    return moment.pieces[position].shown
 
 
 def _piece(moment: Moment, token_id: int) -> str:
-    return moment.model.tokenizer.pieces([token_id])[0].text or "∅"
+    return moment.model.tokenizer.piece(token_id).shown
 
 
 def _short(moment: Moment, position: int) -> str:

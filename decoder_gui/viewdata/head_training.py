@@ -158,4 +158,4 @@ def _rows(name: str, columns: Sequence[Array], width: int) -> list[tuple[Cell, .
 
 
 def _piece(moment: Moment, token_id: int) -> str:
-    return moment.model.tokenizer.pieces([token_id])[0].text or "∅"
+    return moment.model.tokenizer.piece(token_id).shown

@@ -102,9 +102,7 @@ def _words(moment: Moment, found: Mapping[Policy, Sequence[Divergence]]) -> str:
     worst = max(slid, key=lambda item: item.divergence)
     tokenizer = moment.model.tokenizer
     before = moment.pieces[worst.position].text
-    choices = [
-        tokenizer.pieces([token])[0].text for token in (worst.reference_choice, worst.choice)
-    ]
+    choices = [tokenizer.piece(token).text for token in (worst.reference_choice, worst.choice)]
     words = (
         f"Furthest apart after “{before}” at position {worst.position}: "
         f"{format_value(worst.divergence)} nats with {plural(worst.kept, 'row')} left."

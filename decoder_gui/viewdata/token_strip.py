@@ -161,7 +161,7 @@ def _cells(moment: Moment, before: tuple[TokenCell, ...]) -> tuple[TokenCell, ..
                     step=step.index,
                     phase=step.phase,
                     token_id=piece.token_id,
-                    text=piece.text or "∅",
+                    text=piece.shown,
                     partial=piece.partial,
                     log_probability=number,
                     shown_log_probability=shown,
