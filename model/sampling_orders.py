@@ -211,7 +211,10 @@ def top_k_with_ties(before: Stage) -> Stage:
     k = before.config.top_k
     if not 0 < k < before.kept_count:
         return top_k(before)
-    return before.cut("top_k", before.ranking.within(float(before.ranking.drop[k - 1])))
+    ranking = before.ranking
+    # The logits themselves: how far they lie below the highest may round to the same number.
+    edge = ranking.logits[ranking.order[k - 1]]
+    return before.cut("top_k", int(np.count_nonzero(ranking.logits >= edge)))
 
 
 def top_p(before: Stage) -> Stage:

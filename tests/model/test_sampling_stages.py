@@ -216,6 +216,12 @@ configs = st.builds(
 )
 
 
+def test_logits_that_differ_by_less_than_the_highest_can_tell_are_no_tie() -> None:
+    config = SamplingConfig(temperature=0.3, top_k=2, order="hugging-face")
+    assert distribution([0.0, 0.125, 5.5e-33], config).kept.tolist() == [1, 2]
+    assert distribution([0.0, 0.125, 0.0], config).kept.tolist() == [1, 0, 2]
+
+
 @settings(max_examples=400)
 @given(rows, configs, st.data())
 def test_every_order_and_penalty_is_its_rule(
